@@ -1,0 +1,1 @@
+//! Stable text form of the IR, for `cargo leaselint ir FILE` and golden tests.

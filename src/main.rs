@@ -1,0 +1,2 @@
+//! argv in, exit code out.
+fn main() {}
