@@ -1,5 +1,7 @@
 //! What a rule is.
 
+pub mod page;
+
 use crate::finding::{Finding, Severity};
 
 /// The part of RULES a rule belongs to; also a name for selecting.
@@ -17,6 +19,29 @@ pub enum Group {
     Database,
     /// Coordination services.
     Coordination,
+}
+
+impl Group {
+    /// All groups, in the order of `--list`.
+    pub const ALL: [Group; 6] =
+        [Group::Taking, Group::Releasing, Group::Keeping, Group::Fencing, Group::Database, Group::Coordination];
+
+    /// Name on the command line and in pages: `taking`, `releasing`, ..
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::Taking => "taking",
+            Group::Releasing => "releasing",
+            Group::Keeping => "keeping",
+            Group::Fencing => "fencing",
+            Group::Database => "database",
+            Group::Coordination => "coordination",
+        }
+    }
+
+    /// The group of a name.
+    pub fn from_name(name: &str) -> Option<Group> {
+        Group::ALL.into_iter().find(|g| g.name() == name)
+    }
 }
 
 /// One static value per rule.
