@@ -38,8 +38,8 @@ pub enum Shape {
     Tuple(Vec<Shape>),
     /// Struct: path and fields.
     Struct(String, Vec<(String, Shape)>),
-    /// The held lock's own handle or guard: index into the explorer's lock table.
-    Guard(u32, Box<Shape>),
+    /// A known closure or async block.
+    Closure(super::FunctionId),
 }
 
 impl Shape {
