@@ -19,6 +19,19 @@ pub struct RoundTrip {
     pub certainty: Certainty,
     /// Model row that matched: `redis/query_async`.
     pub model: String,
+    /// The result (inside its held shape) is a guard or lock object of an API: what dropping it does. `None`: no guard.
+    pub guard: Option<GuardDrop>,
+}
+
+/// What dropping a lock API's guard does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GuardDrop {
+    /// Releases before drop returns.
+    Releases,
+    /// Queues or spawns the release.
+    Later,
+    /// Nothing: the lock stays until its expiry.
+    Nothing,
 }
 
 /// How atomic the effects of one [`RoundTrip`] are.
