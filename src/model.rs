@@ -1,2 +1,14 @@
-//! API models: which calls of a client crate do what. Loads and checks `rules/models/*.toml`, matches calls to rows,
-//! and lets the protocol modules hang [`crate::ir::RoundTrip`]s on calls.
+//! API models: which calls of a client crate do what.
+//!
+//! The rows of `rules/models/*.toml` are data: how a call is recognised, its role, where its arguments stand. What the call
+//! means for locks is the business of the protocol modules; see [`crate::protocol`].
+
+mod parse;
+mod row;
+mod version;
+mod words;
+
+pub use parse::{File, Models};
+pub use row::*;
+pub use version::Range;
+pub use words::{Word, words};
