@@ -11,4 +11,4 @@ mod words;
 pub use parse::{File, Models};
 pub use row::*;
 pub use version::Range;
-pub use words::{Word, words};
+pub use words::{Word, of as words_of, words};

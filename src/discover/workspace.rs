@@ -1,0 +1,317 @@
+//! The workspace: texts, packages, and the files that may be loaded later.
+
+use super::package::Package;
+use super::{module, read, root::report_path};
+use crate::frontend::ModuleContext;
+use crate::source::{FileId, Language, Problem, ProblemKind, Sources};
+use aho_corasick::AhoCorasick;
+use rayon::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// What a run works on.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    /// All texts loaded so far. The first round: files with lock words, in path order.
+    pub sources: Sources,
+    /// What could not be read.
+    pub problems: Vec<Problem>,
+    /// The packages.
+    pub packages: Vec<Package>,
+    /// How many files were looked at.
+    pub files_read: usize,
+    /// What was passed over, and why: report path, reason.
+    pub skipped: Vec<(String, String)>,
+    /// Absolute root of the run; report paths are relative to it.
+    pub(super) root: PathBuf,
+    /// Where each loaded file stands.
+    pub(super) contexts: BTreeMap<FileId, ModuleContext>,
+    /// Package of each loaded file.
+    pub(super) owners: BTreeMap<FileId, usize>,
+    /// Rust files not loaded, sorted by path.
+    pub(super) rest: Vec<Unloaded>,
+    /// Files that were loaded, by absolute path.
+    pub(super) loaded: BTreeMap<PathBuf, FileId>,
+}
+
+/// A Rust file that was listed but holds no lock word, or belongs to a package that reaches no client.
+#[derive(Clone, Debug)]
+pub(super) struct Unloaded {
+    pub path: PathBuf,
+    pub package: Option<usize>,
+    pub language: Language,
+}
+
+/// What [`Workspace::more`] looks for: plain names, without their paths.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// Files that call these: `name(`, `name::<`.
+    pub called: BTreeSet<String>,
+    /// Files that define these: `fn name`, `struct name`, `trait name`, `const name`, `macro_rules! name`, ..
+    pub defined: BTreeSet<String>,
+    /// Files that mention these as whole words, in any role.
+    pub mentioned: BTreeSet<String>,
+}
+
+impl Names {
+    /// Whether nothing is asked for.
+    pub fn is_empty(&self) -> bool {
+        self.called.is_empty() && self.defined.is_empty() && self.mentioned.is_empty()
+    }
+}
+
+impl Workspace {
+    /// A workspace of one text, for standard input and tests.
+    pub fn single(path: &str, bytes: &[u8]) -> Workspace {
+        let mut workspace = Workspace::default();
+        workspace.add_text(path, bytes);
+        workspace
+    }
+
+    /// A workspace of texts in memory, for tests: report path and text. Manifests among them count.
+    pub fn of_texts<'a>(texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Workspace {
+        let mut texts: Vec<(&str, &str)> = texts.into_iter().collect();
+        texts.sort_unstable();
+        let mut workspace = Workspace { packages: super::package::of_texts(&texts), ..Workspace::default() };
+        for (path, text) in texts {
+            workspace.add_text(path, text.as_bytes());
+        }
+        workspace
+    }
+
+    fn add_text(&mut self, path: &str, bytes: &[u8]) {
+        self.files_read += 1;
+        let Some(language) = super::walk::language(Path::new(path)) else {
+            let message = "not read: the name says nothing of Rust, SQL, Lua or a configuration".to_owned();
+            self.problems.push(Problem { path: path.to_owned(), span: None, kind: ProblemKind::FileUnread, message });
+            return;
+        };
+        let owner = super::package::owner(&self.packages, Path::new(path));
+        let loaded = Loaded { path: PathBuf::from(path), language, package: owner, content: read::text(path, bytes) };
+        self.keep(vec![loaded]);
+    }
+
+    /// Where a Rust file stands; a default context for other files that are not in a test folder.
+    pub fn context(&self, file: FileId) -> ModuleContext {
+        self.contexts.get(&file).cloned().unwrap_or_default()
+    }
+
+    /// The package of a file.
+    pub fn package(&self, file: FileId) -> Option<&Package> {
+        self.owners.get(&file).and_then(|i| self.packages.get(*i))
+    }
+
+    /// The exact version (from `Cargo.lock`) or, failing that, the requirement of a crate that the file's package depends on.
+    /// `krate` is the name code uses or the package's own name.
+    pub fn version(&self, file: FileId, krate: &str) -> Option<&str> {
+        let package = self.package(file)?;
+        let dependency = package.dependencies.get(krate);
+        let dependency = dependency.or_else(|| package.dependencies.values().find(|d| d.krate() == krate));
+        dependency?.version.as_deref()
+    }
+
+    /// Loads Rust files that were passed over so far and match `names`, in one pass over the packages that the loaded files
+    /// can reach or that can reach them. Returns the new files in path order. Nothing is loaded twice.
+    pub fn more(&mut self, names: &Names) -> Vec<FileId> {
+        let Some(finder) = Finder::new(names) else { return Vec::new() };
+        let near = super::package::near(&self.packages, &self.owners.values().copied().collect());
+        let root = &self.root;
+        let found: Vec<(usize, Loaded)> = self
+            .rest
+            .par_iter()
+            .enumerate()
+            .filter(|(_, file)| file.package.is_none_or(|p| near.contains(&p)))
+            .map_init(Vec::new, |buffer, (index, file)| {
+                // A file that cannot be read was reported in the first round, or reaches no client.
+                read::bytes(&file.path, Language::Rust, buffer).ok()?;
+                let loaded = finder.matches(buffer).then(|| Loaded {
+                    path: file.path.clone(),
+                    language: Language::Rust,
+                    package: file.package,
+                    content: read::text(&report_path(root, &file.path), buffer),
+                })?;
+                Some((index, loaded))
+            })
+            .flatten()
+            .collect();
+        let taken: BTreeSet<usize> = found.iter().map(|(i, _)| *i).collect();
+        let mut index = 0;
+        self.rest.retain(|_| {
+            index += 1;
+            !taken.contains(&(index - 1))
+        });
+        self.files_read += found.len();
+        self.keep(found.into_iter().map(|(_, loaded)| loaded).collect())
+    }
+
+    /// Loads a file named in the source of `from`, relative to that file's directory: `include_str!`. `None` if it is not
+    /// there, lies outside the root or is no text.
+    pub fn beside(&mut self, from: FileId, relative: &str) -> Option<FileId> {
+        let base = self.sources.get(from).disk.clone()?.parent()?.to_path_buf();
+        self.load(&base.join(relative))
+    }
+
+    /// Loads a file named relative to the package of `from`: `sqlx::query_file!`, `migrate!`.
+    pub fn in_package(&mut self, from: FileId, relative: &str) -> Option<FileId> {
+        let base = self.package(from)?.directory.clone();
+        self.load(&base.join(relative))
+    }
+
+    /// The `.sql` files directly in a directory named relative to the package of `from`, in name order: embedded migrations.
+    pub fn migrations(&mut self, from: FileId, relative: &str) -> Vec<FileId> {
+        let Some(base) = self.package(from).map(|p| p.directory.join(relative)) else { return Vec::new() };
+        let Ok(entries) = std::fs::read_dir(base) else { return Vec::new() };
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+        paths.retain(|p| super::walk::language(p) == Some(Language::Sql));
+        paths.sort();
+        paths.iter().filter_map(|p| self.load(p)).collect()
+    }
+
+    fn load(&mut self, path: &Path) -> Option<FileId> {
+        let path = path.canonicalize().ok()?;
+        if let Some(id) = self.loaded.get(&path) {
+            return Some(*id);
+        }
+        // Nothing outside the root is read, whatever a source file names.
+        if !path.starts_with(&self.root) {
+            return None;
+        }
+        let language = super::walk::language(&path)?;
+        let mut buffer = Vec::new();
+        read::bytes(&path, language, &mut buffer).ok()?;
+        self.files_read += 1;
+        self.rest.retain(|file| file.path != path);
+        let package = super::package::owner(&self.packages, &path);
+        let content = read::text(&report_path(&self.root, &path), &buffer);
+        self.keep(vec![Loaded { path, language, package, content }]).first().copied()
+    }
+
+    /// Takes files into the sources, in the given order.
+    pub(super) fn keep(&mut self, files: Vec<Loaded>) -> Vec<FileId> {
+        let mut ids = Vec::new();
+        for Loaded { path, language, package, content } in files {
+            let text = match content {
+                Ok((text, notice)) => {
+                    self.problems.extend(notice);
+                    text
+                }
+                Err(problem) => {
+                    self.problems.push(problem);
+                    continue;
+                }
+            };
+            let shown = report_path(&self.root, &path);
+            let id = self.sources.add(shown, language, text);
+            let context = module::context(package.and_then(|i| self.packages.get(i)), &path, &self.root);
+            self.contexts.insert(id, context);
+            if let Some(package) = package {
+                self.owners.insert(id, package);
+            }
+            if self.root.is_absolute() {
+                self.sources.get_mut(id).disk = Some(path.clone());
+            }
+            self.loaded.insert(path, id);
+            ids.push(id);
+        }
+        ids
+    }
+}
+
+/// A file that was read.
+pub(super) struct Loaded {
+    pub path: PathBuf,
+    pub language: Language,
+    pub package: Option<usize>,
+    pub content: Result<(String, Option<Problem>), Problem>,
+}
+
+/// Finds files by [`Names`].
+struct Finder {
+    automaton: AhoCorasick,
+    /// Role of each pattern.
+    roles: Vec<Role>,
+}
+
+#[derive(Clone, Copy)]
+enum Role {
+    Called,
+    Defined,
+    Mentioned,
+}
+
+impl Finder {
+    fn new(names: &Names) -> Option<Finder> {
+        let roles =
+            [(&names.called, Role::Called), (&names.defined, Role::Defined), (&names.mentioned, Role::Mentioned)];
+        let pairs: Vec<(&str, Role)> =
+            roles.iter().flat_map(|(set, role)| set.iter().map(move |name| (name.as_str(), *role))).collect();
+        let pairs: Vec<_> = pairs.into_iter().filter(|(name, _)| !name.is_empty()).collect();
+        if pairs.is_empty() {
+            return None;
+        }
+        let automaton = AhoCorasick::new(pairs.iter().map(|(name, _)| name)).ok()?;
+        Some(Finder { automaton, roles: pairs.into_iter().map(|(_, role)| role).collect() })
+    }
+
+    fn matches(&self, bytes: &[u8]) -> bool {
+        self.automaton.find_overlapping_iter(bytes).any(|hit| {
+            let (before, after) = (&bytes[..hit.start()], &bytes[hit.end()..]);
+            if before.last().is_some_and(is_word) || after.first().is_some_and(is_word) {
+                return false;
+            }
+            match self.roles[hit.pattern().as_usize()] {
+                Role::Mentioned => true,
+                Role::Called => {
+                    let after = after.trim_ascii_start();
+                    after.starts_with(b"(") || after.starts_with(b"::<") || after.starts_with(b"!")
+                }
+                Role::Defined => {
+                    const HEADS: [&[u8]; 11] = [
+                        b"fn",
+                        b"struct",
+                        b"enum",
+                        b"trait",
+                        b"type",
+                        b"const",
+                        b"static",
+                        b"mod",
+                        b"macro_rules!",
+                        b"union",
+                        b"mut",
+                    ];
+                    let before = before.trim_ascii_end();
+                    HEADS
+                        .iter()
+                        .any(|head| before.strip_suffix(*head).is_some_and(|rest| !rest.last().is_some_and(is_word)))
+                }
+            }
+        })
+    }
+}
+
+fn is_word(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+
+    fn finder(called: &[&str], defined: &[&str], mentioned: &[&str]) -> Finder {
+        let set = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
+        Finder::new(&Names { called: set(called), defined: set(defined), mentioned: set(mentioned) }).unwrap()
+    }
+
+    #[test]
+    fn names_match_as_whole_words_in_their_role() {
+        let called = finder(&["take"], &[], &[]);
+        assert!(called.matches(b"x.take (1)") && called.matches(b"take::<T>(1)"));
+        assert!(!called.matches(b"fn mistake(x)") && !called.matches(b"let take = 1;"));
+        let defined = finder(&[], &["take"], &[]);
+        assert!(defined.matches(b"pub async fn take<T>()") && !defined.matches(b"x.take()"));
+        assert!(finder(&[], &[], &["Lock"]).matches(b"use a::{Lock};"));
+        assert!(!finder(&[], &[], &["Lock"]).matches(b"LockGuard"));
+        assert!(finder(&["ab", "b"], &[], &[]).matches(b"ab + b()"), "a longer name does not hide a shorter one");
+    }
+}
