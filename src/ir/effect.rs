@@ -220,6 +220,9 @@ pub enum AcquireForm {
     LockApi,
     /// Row claim.
     RowClaim,
+    /// A lock API called once for each row that a statement scans: it locks more than the rows that come back
+    /// (PostgreSQL manual, 13.3.5: `SELECT pg_advisory_lock(id) FROM foo WHERE id > 12345 LIMIT 100`).
+    PerRow,
 }
 
 /// Expiry of an acquire or renewal.
