@@ -3,11 +3,15 @@
 //! The rows of `rules/models/*.toml` are data: how a call is recognised, its role, where its arguments stand. What the call
 //! means for locks is the business of the protocol modules; see [`crate::protocol`].
 
+mod apply;
+mod matching;
 mod parse;
 mod row;
 mod version;
 mod words;
 
+pub use apply::{Missed, Understood, apply};
+pub use matching::{Match, Versions, receiver_types};
 pub use parse::{File, Models};
 pub use row::*;
 pub use version::Range;

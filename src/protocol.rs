@@ -2,6 +2,19 @@
 //! pg_advisory_lock, FOR UPDATE, a lease grant mean.
 
 pub mod redis;
+mod site;
+
+pub use site::{Outcome, Site, api_acquire, handle, project, root, ttl};
+
+use crate::model::Protocol;
+
+/// What a call that matched a row does.
+pub fn call(site: &Site<'_>) -> Outcome {
+    match site.row.protocol {
+        Protocol::Redis => redis::call(site),
+        Protocol::Sql | Protocol::Lock | Protocol::Time | Protocol::External => Outcome::Silent,
+    }
+}
 
 /// Words of all protocols for the text search, and whether each makes a file worth parsing.
 pub fn words() -> impl Iterator<Item = (&'static str, bool)> {

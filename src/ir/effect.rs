@@ -192,6 +192,13 @@ pub enum EffectKind {
     Issue(Value),
 }
 
+impl EffectKind {
+    /// Takes, gives back or prolongs a lock (or what may be one).
+    pub fn is_lock(&self) -> bool {
+        matches!(self, EffectKind::Acquire(_) | EffectKind::Release(_) | EffectKind::Renew(_) | EffectKind::Expire(_))
+    }
+}
+
 /// A [`EffectKind::Acquire`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Acquire {

@@ -171,6 +171,8 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/rules/models");
         let mut names: Vec<String> =
             std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        // These two are tables of the link layer.
+        names.retain(|name| !matches!(name.as_str(), "types.toml" | "values.toml"));
         names.sort();
         let mut listed: Vec<&str> = BUILTIN.iter().map(|(name, _)| *name).collect();
         listed.sort_unstable();

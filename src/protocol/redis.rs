@@ -1,8 +1,18 @@
 //! Redis (and Valkey, KeyDB, Dragonfly): wire commands -> effects, replies by the type that the caller asks for.
 
+mod build;
+mod command;
+mod reply;
 mod wire;
 
+use build::{Builder, Built, ScriptCall};
+pub use command::{Arg, Command, Meaning, Reading, Wire as WireReply, member};
+pub use reply::{Conversion, convert};
 pub use wire::Wire;
+
+use super::{Outcome, Site};
+use crate::ir::{Atomicity, Effect, Handle, Reply, RoundTrip, Shape, Ty, Value};
+use crate::model::{ReplyKind, Role, TypeRole};
 
 /// Words of the text search, and whether each makes a file worth parsing.
 pub const WORDS: &[(&str, bool)] = &[
@@ -40,4 +50,181 @@ const TAKING: &[&str] = &["SETNX", "MSETNX", "HSETNX"];
 /// Whether the command with these wire words takes a key by its name alone, without options.
 pub fn takes_by_name(wire: &[String]) -> bool {
     wire.first().is_some_and(|name| TAKING.contains(&name.as_str()))
+}
+
+/// A call that matched a row of this protocol.
+pub fn call(site: &Site<'_>) -> Outcome {
+    let builder = Builder { models: site.models, versions: site.versions, file: site.row.file, span: site.span };
+    match site.row.role {
+        Role::Command => command(site, &builder),
+        Role::Execute => execute(site, &builder),
+        Role::Eval => eval(site, &builder),
+        _ => Outcome::Silent,
+    }
+}
+
+/// A named command: sent at once, unless its receiver only queues it.
+fn command(site: &Site<'_>, builder: &Builder<'_>) -> Outcome {
+    let Some(receiver) = site.receiver() else { return Outcome::Silent };
+    let types = crate::model::receiver_types(site.program, site.function, receiver);
+    let queues = |role: TypeRole| matches!(role, TypeRole::Pipeline | TypeRole::Multi | TypeRole::Command);
+    if types.iter().flat_map(|ty| site.models.type_roles(ty)).any(|(_, role)| queues(role)) {
+        return Outcome::Silent;
+    }
+    if builder.build(&site.value_of(receiver)).is_some() {
+        return Outcome::Silent;
+    }
+    let args: Vec<Value> = site.args().iter().map(|arg| site.value_of(arg)).collect();
+    let line = builder.line(&site.row.wire, &args, site.span);
+    send(site, vec![line], Atomicity::Single, site.handle(receiver))
+}
+
+/// Runs what a chain has built.
+fn execute(site: &Site<'_>, builder: &Builder<'_>) -> Outcome {
+    let runs = match &site.row.runs {
+        Some(place) => site.operand(place),
+        None => site.receiver(),
+    };
+    let Some(runs) = runs else { return Outcome::Opaque("nothing to run".into()) };
+    let handle = site.on();
+    match builder.build(&site.value_of(runs)) {
+        Some(Built::Command(line)) => send(site, vec![line], Atomicity::Single, handle),
+        Some(Built::Pipeline(lines, atomic)) => {
+            let atomicity = if atomic || site.row.atomic { Atomicity::Multi } else { Atomicity::Pipeline };
+            send(site, lines, atomicity, handle)
+        }
+        Some(Built::Script(mut script)) => {
+            let more = |place: &Option<crate::model::Place>| {
+                site.value_at(place).map(|value| builder.flatten(&value, 0)).unwrap_or_default()
+            };
+            script.keys.extend(more(&site.row.key));
+            script.args.extend(more(&site.row.value));
+            run_script(site, &script, handle)
+        }
+        Some(Built::Options(_)) | None => Outcome::Opaque("the command is built where it cannot be followed".into()),
+    }
+}
+
+/// A script given with its keys and arguments in one call.
+fn eval(site: &Site<'_>, builder: &Builder<'_>) -> Outcome {
+    let list = |place: &Option<crate::model::Place>| {
+        site.value_at(place).map(|value| builder.flatten(&value, 0)).unwrap_or_default()
+    };
+    let text = site.value_at(&site.row.script).unwrap_or(Value::Unknown);
+    let script = ScriptCall { text, keys: list(&site.row.key), args: list(&site.row.value), span: site.span };
+    run_script(site, &script, site.on())
+}
+
+fn run_script(_site: &Site<'_>, _script: &ScriptCall, _handle: Handle) -> Outcome {
+    Outcome::Opaque("the script cannot be read".into())
+}
+
+/// One round trip of one or several commands.
+fn send(site: &Site<'_>, lines: Vec<Command>, atomicity: Atomicity, handle: Handle) -> Outcome {
+    let single = atomicity == Atomicity::Single;
+    let asked = asked(site);
+    let reading = match asked.last() {
+        "bool" | "i32" | "i64" | "u32" | "u64" | "usize" | "isize" if single => Reading::Tested,
+        _ => Reading::Other,
+    };
+    if let [line] = lines.as_slice()
+        && single
+        && matches!(line.name.as_str(), "EVAL" | "EVALSHA" | "EVAL_RO" | "EVALSHA_RO" | "FCALL" | "FCALL_RO")
+    {
+        return match script_line(line) {
+            Some(script) => run_script(site, &script, handle),
+            None => Outcome::Opaque("the number of keys is not known".into()),
+        };
+    }
+    let mut effects: Vec<Effect> = Vec::new();
+    let mut shown: Option<(usize, WireReply, WireReply)> = None;
+    let mut replies = 0;
+    for line in &lines {
+        let Some(meaning) = line.meaning(reading) else {
+            if single {
+                return match line.name.as_str() {
+                    "" => Outcome::Opaque("the command's name is not known".into()),
+                    _ => Outcome::Silent,
+                };
+            }
+            replies += usize::from(!line.ignored);
+            continue;
+        };
+        if let (Some((held, lost)), None) = (meaning.replies, &shown)
+            && meaning.effects.iter().any(|effect| effect.kind.is_lock())
+        {
+            // The reply of a command whose reply is left out is at no position: held and lost look alike.
+            shown = Some((if line.ignored { usize::MAX } else { replies }, held, lost));
+        }
+        replies += usize::from(!line.ignored);
+        effects.extend(meaning.effects);
+    }
+    if effects.is_empty() {
+        return Outcome::Silent;
+    }
+    let how = conversion(site);
+    let reply = shown.map(|(position, held, lost)| {
+        if single {
+            return by_kind(site, &held, &lost, &asked, how);
+        }
+        let at = |wire: WireReply| {
+            let mut list = vec![WireReply::Unknown; replies];
+            if let Some(place) = list.get_mut(position) {
+                *place = wire;
+            }
+            WireReply::Array(list)
+        };
+        by_kind(site, &at(held), &at(lost), &asked, how)
+    });
+    Outcome::Effect(Box::new(RoundTrip {
+        handle,
+        effects,
+        atomicity,
+        reply,
+        certainty: site.certainty,
+        model: site.row.id.clone(),
+        guard: None,
+    }))
+}
+
+/// `EVAL text numkeys key.. arg..`
+fn script_line(line: &Command) -> Option<ScriptCall> {
+    let numkeys =
+        usize::try_from(line.args.get(1)?.value.as_int().or_else(|| line.args[1].value.as_str()?.parse().ok())?)
+            .ok()?;
+    let rest = line.args.get(2..)?;
+    let keys = rest.get(..numkeys)?.to_vec();
+    Some(ScriptCall { text: line.args[0].value.clone(), keys, args: rest[numkeys..].to_vec(), span: line.span })
+}
+
+/// The type asked for; unit where the call itself throws the reply away.
+fn asked(site: &Site<'_>) -> Ty {
+    match site.row.reply {
+        Some(ReplyKind::Discarded) => Ty::unit(),
+        Some(ReplyKind::Bool) => Ty::path("bool"),
+        Some(ReplyKind::Int) => Ty::path("i64"),
+        _ => site.asked(),
+    }
+}
+
+fn conversion(site: &Site<'_>) -> Conversion {
+    match site.models.file(site.row).head.krate.as_str() {
+        "fred" => Conversion::FRED,
+        "redis" => {
+            let old = crate::model::Range::parse("<0.32")
+                .is_ok_and(|old| site.versions.get("redis").is_some_and(|version| old.contains(Some(version))));
+            Conversion { int_is_string: !old, ..Conversion::REDIS }
+        }
+        _ => Conversion::REDIS,
+    }
+}
+
+/// Reply shapes by the row's kind of reply.
+fn by_kind(site: &Site<'_>, held: &WireReply, lost: &WireReply, asked: &Ty, how: Conversion) -> Reply {
+    let same = |shape: Shape| Reply { held: shape.clone(), lost: shape.clone(), failed: Shape::err() };
+    match site.row.reply {
+        Some(ReplyKind::Unit | ReplyKind::Discarded) => same(Shape::Unit.ok()),
+        Some(ReplyKind::Nothing) => Reply { failed: Shape::Unit, ..same(Shape::Unit) },
+        _ => reply::reply(held, lost, asked, how),
+    }
 }

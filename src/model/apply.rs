@@ -1,0 +1,88 @@
+//! Hangs a [`RoundTrip`] on every call that is understood, and counts those that are not.
+
+use super::{Models, Versions};
+use crate::ir::{Callee, FunctionId, OpKind, OpRef, RoundTrip};
+use crate::link::Program;
+use crate::protocol::{Outcome, Site};
+use crate::source::Span;
+
+/// How much was understood (DESIGN, invariant 9: blindness shows).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Understood {
+    /// Lock operations understood: calls in live code with a lock effect.
+    pub understood: usize,
+    /// Calls in live code with a lock word or a modelled name that yielded no effect and reach no workspace function.
+    pub missed: Vec<Missed>,
+}
+
+/// A call that was not understood.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Missed {
+    /// Where its name is written.
+    pub span: Span,
+    /// Name.
+    pub name: String,
+    /// Why, lowercase.
+    pub why: String,
+}
+
+/// Sets [`crate::ir::Call::effect`] of every call that matches a row. `versions` maps package names to the versions of
+/// `Cargo.lock`; where a crate is missing, rows are chosen by the number and shape of arguments.
+pub fn apply(program: &mut Program, models: &Models, versions: &Versions) -> Understood {
+    let mut found: Vec<(FunctionId, OpRef, RoundTrip)> = Vec::new();
+    let mut result = Understood::default();
+    for (id, function) in program.functions() {
+        for (at, op, call) in function.calls() {
+            let site = models.find(program, id, call, versions).map(|hit| Site {
+                program,
+                models,
+                versions,
+                function: id,
+                at,
+                span: op.span,
+                dst: op.dst,
+                call,
+                row: hit.row,
+                certainty: hit.certainty,
+                has_receiver: hit.receiver,
+            });
+            match site.as_ref().map(crate::protocol::call) {
+                Some(Outcome::Effect(trip)) => found.push((id, at, *trip)),
+                Some(Outcome::Opaque(why)) if !function.test && call.targets.is_empty() => {
+                    result.missed.push(Missed { span: op.span, name: call.name().to_owned(), why });
+                }
+                Some(_) => {}
+                None => {
+                    let bare = matches!(call.callee, Callee::Method(_) | Callee::Path(_));
+                    if bare && !function.test && call.targets.is_empty() && is_lock_name(call.name(), call.args.len()) {
+                        let why = "no model row fits".to_owned();
+                        result.missed.push(Missed { span: op.span, name: call.name().to_owned(), why });
+                    }
+                }
+            }
+        }
+    }
+    for (id, at, trip) in found {
+        let function = &mut program.functions[id.0 as usize];
+        let lock = trip.effects.iter().any(|effect| effect.kind.is_lock());
+        if lock && !function.test {
+            result.understood += 1;
+        }
+        if let OpKind::Call(call) = &mut function.blocks[at.block.0 as usize].ops[at.index as usize].kind {
+            call.effect = Some(Box::new(trip));
+        }
+    }
+    result.missed.sort();
+    result.missed.dedup();
+    result
+}
+
+/// Method names that are hardly used for anything but a lock in a store. Names such as `lock`, `acquire`, `set` are
+/// those of mutexes, pools and maps far more often, and count only when a row matches them.
+fn is_lock_name(name: &str, args: usize) -> bool {
+    match name {
+        "set_nx" | "setnx" | "hset_nx" | "hsetnx" | "mset_nx" | "msetnx" | "set_if_not_exists" => args >= 2,
+        "lease_grant" | "pg_advisory_lock" | "pg_try_advisory_lock" | "evalsha" => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,272 @@
+//! Which row a call matches, and how surely.
+
+use std::collections::BTreeMap;
+
+use super::{Models, Role, Row, TypeRole};
+use crate::ir::{Call, CallValue, Callee, Certainty, Function, FunctionId, Operand, Ty};
+use crate::link::Program;
+
+/// Crate versions from `Cargo.lock`: package name -> version.
+pub type Versions = BTreeMap<String, String>;
+
+/// A row that a call matches.
+#[derive(Clone, Copy, Debug)]
+pub struct Match<'a> {
+    /// The row.
+    pub row: &'a Row,
+    /// How surely.
+    pub certainty: Certainty,
+    /// The first operand is the receiver (a method call, or `Trait::method(&mut c, ..)`).
+    pub receiver: bool,
+}
+
+/// The type, and the function name after it, that identify a path whatever modules stand between: `redis::aio::X::new`
+/// and `redis::X::new` are both `redis::X::new`.
+fn loose(path: &str) -> String {
+    let segments: Vec<&str> = path.split("::").collect();
+    let n = segments.len();
+    if n < 3 {
+        return path.to_owned();
+    }
+    let typed = segments[n - 2].starts_with(|c: char| c.is_ascii_uppercase());
+    let tail = if typed { segments[n - 2..].join("::") } else { segments[n - 1].to_owned() };
+    format!("{}::{tail}", segments[0])
+}
+
+impl Models {
+    /// The path with the crate's first name in front, whatever name or re-export it was written with.
+    pub fn canonical(&self, path: &str) -> String {
+        let mut best: Option<(&str, &str)> = None;
+        for file in &self.files {
+            let Some(first) = file.head.names.0.first() else { continue };
+            for name in &file.head.names.0[1..] {
+                let longer = best.is_none_or(|(_, known)| name.len() > known.len());
+                if longer && path.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with("::")) {
+                    best = Some((first, name));
+                }
+            }
+        }
+        match best {
+            Some((first, name)) => format!("{first}{}", &path[name.len()..]),
+            None => path.to_owned(),
+        }
+    }
+
+    /// What a type of a client crate is: the files that name it, and its role in each.
+    pub fn type_roles(&self, path: &str) -> Vec<(usize, TypeRole)> {
+        if path.is_empty() || !path.contains("::") {
+            return Vec::new();
+        }
+        let path = self.canonical(path);
+        let exact: Vec<_> = self
+            .files
+            .iter()
+            .enumerate()
+            .filter_map(|(i, file)| file.head.types.get(&path).map(|role| (i, *role)))
+            .collect();
+        if !exact.is_empty() {
+            return exact;
+        }
+        let key = loose_type(&path);
+        self.files
+            .iter()
+            .enumerate()
+            .filter_map(|(i, file)| {
+                file.head.types.iter().find(|(known, _)| loose_type(known) == key).map(|(_, role)| (i, *role))
+            })
+            .collect()
+    }
+
+    /// Rows for a full path, `Type::method` forms of method rows included.
+    fn path_rows(&self, path: &str) -> Vec<(usize, bool)> {
+        let path = self.canonical(path);
+        if let Some(rows) = self.by_path.get(&path) {
+            return rows.iter().map(|row| (*row, false)).collect();
+        }
+        let key = loose(&path);
+        let mut found: Vec<(usize, bool)> = self
+            .by_path
+            .iter()
+            .filter(|(known, _)| known.len() >= key.len() && loose(known) == key)
+            .flat_map(|(_, rows)| rows.iter().map(|row| (*row, false)))
+            .collect();
+        if !found.is_empty() {
+            found.sort_unstable();
+            return found;
+        }
+        let Some((owner, method)) = path.rsplit_once("::") else { return found };
+        for (file, role) in self.type_roles(owner) {
+            for row in self.by_method.get(method).into_iter().flatten() {
+                let fits = self.rows[*row].file == file && self.receiver_fits(&self.rows[*row], owner);
+                if fits {
+                    // `redis::Cmd::set_nx(k, v)` makes a command; `AsyncCommands::set_nx(&mut c, k, v)` has its receiver first.
+                    let constructs = role == TypeRole::Command && self.rows[*row].role == Role::Command;
+                    found.push((*row, !constructs));
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether a receiver of this type fits the row.
+    fn receiver_fits(&self, row: &Row, path: &str) -> bool {
+        let canonical = self.canonical(path);
+        if !row.receiver.0.is_empty() {
+            let key = loose_type(&canonical);
+            return row.receiver.0.iter().any(|known| *known == canonical || loose_type(known) == key);
+        }
+        self.type_roles(path).iter().any(|(file, role)| *file == row.file && may_receive(*role))
+    }
+
+    /// The row that a call in `function` matches.
+    ///
+    /// A bare method name on a receiver of unknown type counts only where the file imports the crate, the number of
+    /// arguments fits and no workspace method is its target.
+    pub fn find<'a>(
+        &'a self,
+        program: &Program,
+        function: FunctionId,
+        call: &Call,
+        versions: &Versions,
+    ) -> Option<Match<'a>> {
+        let args = call.args.len();
+        let fits = |row: &Row, args: usize| row.args.fits(args) && self.in_version(row, versions);
+        match &call.callee {
+            Callee::Path(path) => {
+                let path = program.resolve(function, path);
+                let rows = self.path_rows(&path);
+                let found = rows.iter().find(|(row, receiver)| {
+                    let n = if *receiver { args.checked_sub(1) } else { Some(args) };
+                    n.is_some_and(|n| fits(&self.rows[*row], n))
+                });
+                found.map(|(row, receiver)| Match {
+                    row: &self.rows[*row],
+                    certainty: Certainty::Full,
+                    receiver: *receiver,
+                })
+            }
+            Callee::Macro(path) => {
+                let path = self.canonical(&program.resolve(function, path));
+                let rows = self.by_macro.get(&path)?;
+                let row = rows.iter().map(|row| &self.rows[*row]).find(|row| fits(row, args))?;
+                Some(Match { row, certainty: Certainty::Full, receiver: false })
+            }
+            Callee::Method(name) => {
+                let rows: Vec<&Row> = self
+                    .by_method
+                    .get(name)?
+                    .iter()
+                    .map(|row| &self.rows[*row])
+                    .filter(|row| args > 0 && fits(row, args - 1))
+                    .collect();
+                let receiver = call.args.first()?;
+                if rows.is_empty() {
+                    return None;
+                }
+                let types = receiver_types(program, function, receiver);
+                if !types.is_empty() {
+                    let row = types.iter().find_map(|ty| rows.iter().find(|row| self.receiver_fits(row, ty)))?;
+                    return Some(Match { row, certainty: Certainty::Full, receiver: true });
+                }
+                if !call.targets.is_empty() {
+                    return None;
+                }
+                let context = program.function(function);
+                let mut best: Option<Match<'a>> = None;
+                for row in rows.into_iter().filter(|row| !row.typed) {
+                    let Some(certainty) = self.imported(program, context, row) else { continue };
+                    if best.is_none_or(|known| certainty > known.certainty) {
+                        best = Some(Match { row, certainty, receiver: true });
+                    }
+                }
+                best
+            }
+            Callee::Value(_) => None,
+        }
+    }
+
+    /// The row of a call that is part of a value (a builder chain). `file` narrows method names to one crate.
+    pub fn find_value(&self, call: &CallValue, file: Option<usize>, versions: &Versions) -> Option<Match<'_>> {
+        let fits = |row: &Row, args: usize| row.args.fits(args) && self.in_version(row, versions);
+        if let Some(method) = call.name.strip_prefix('.') {
+            let args = call.args.len().checked_sub(1)?;
+            let rows = self.by_method.get(method)?.iter().map(|row| &self.rows[*row]);
+            let mut rows = rows.filter(|row| fits(row, args) && file.is_none_or(|file| row.file == file));
+            let known = !self.type_roles(&call.receiver).is_empty();
+            let row = rows.find(|row| !known || self.receiver_fits(row, &call.receiver))?;
+            return Some(Match { row, certainty: Certainty::Inferred, receiver: true });
+        }
+        if let Some(path) = call.name.strip_suffix('!') {
+            let rows = self.by_macro.get(&self.canonical(path))?;
+            let row = rows.iter().map(|row| &self.rows[*row]).find(|row| fits(row, call.args.len()))?;
+            return Some(Match { row, certainty: Certainty::Full, receiver: false });
+        }
+        self.path_rows(&call.name).into_iter().find_map(|(row, receiver)| {
+            let args = call.args.len().checked_sub(usize::from(receiver))?;
+            fits(&self.rows[row], args).then_some(Match { row: &self.rows[row], certainty: Certainty::Full, receiver })
+        })
+    }
+
+    fn in_version(&self, row: &Row, versions: &Versions) -> bool {
+        row.versions.contains(versions.get(&self.files[row.file].head.krate).map(String::as_str))
+    }
+
+    /// How surely a bare method name of the row's crate is meant in this function: by an imported trait or glob, or
+    /// because the module names the crate at all.
+    fn imported(&self, program: &Program, function: &Function, row: &Row) -> Option<Certainty> {
+        let head = &self.files[row.file].head;
+        let mut found = None;
+        for import in program.uses.iter().filter(|import| import.module == function.module) {
+            let path = self.canonical(&import.path);
+            let path = if import.name == "*" { format!("{path}::*") } else { path };
+            if head.imports.0.contains(&path) {
+                return Some(Certainty::Inferred);
+            }
+            let krate = head.names.0.first().map_or(head.krate.as_str(), String::as_str);
+            if path.strip_prefix(krate).is_some_and(|rest| rest.is_empty() || rest.starts_with("::")) {
+                found = Some(Certainty::Name);
+            }
+        }
+        found
+    }
+}
+
+/// Roles of types that calls are made on.
+fn may_receive(role: TypeRole) -> bool {
+    !matches!(role, TypeRole::Value | TypeRole::Options | TypeRole::Guard)
+}
+
+/// Crate and name of a type: `redis::aio::MultiplexedConnection` -> `redis::MultiplexedConnection`.
+fn loose_type(path: &str) -> String {
+    match (path.split("::").next(), path.rsplit("::").next()) {
+        (Some(krate), Some(name)) if krate != name => format!("{krate}::{name}"),
+        _ => path.to_owned(),
+    }
+}
+
+/// Canonical paths of the types a receiver can have: itself, or the bounds of a generic, `impl` or `dyn` type.
+/// Empty when nothing is known.
+pub fn receiver_types(program: &Program, function: FunctionId, receiver: &Operand) -> Vec<String> {
+    let ty = program.receiver(function, receiver);
+    bounds(program, function, &ty)
+}
+
+fn bounds(program: &Program, function: FunctionId, ty: &Ty) -> Vec<String> {
+    if ty.is_unknown() {
+        return Vec::new();
+    }
+    if ty.path == "impl" || ty.path == "dyn" {
+        return ty.args.iter().map(|bound| program.resolve(function, &bound.path)).collect();
+    }
+    if !ty.path.contains("::") {
+        let mut scope = Some(function);
+        while let Some(id) = scope {
+            let context = program.function(id);
+            if let Some((_, bounds)) = context.generics.iter().find(|(name, _)| *name == ty.path) {
+                return bounds.iter().map(|bound| program.resolve(function, &bound.path)).collect();
+            }
+            scope = context.parent;
+        }
+    }
+    vec![program.resolve(function, &ty.path)]
+}
