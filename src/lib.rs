@@ -24,6 +24,7 @@
 //! 8. Nothing of the input is executed, no environment variable of the project is expanded, no network is used.
 //! 9. Blindness shows: a call with a lock word or a modelled name that yields no effect is counted and can be listed.
 
+pub mod cli;
 pub mod discover;
 pub mod finding;
 pub mod frontend;
@@ -32,6 +33,7 @@ pub mod link;
 pub mod model;
 pub mod pipeline;
 pub mod protocol;
+pub mod report;
 pub mod rule;
 pub mod rules;
 pub mod source;

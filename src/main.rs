@@ -1,2 +1,5 @@
 //! argv in, exit code out.
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    leaselint::cli::run(std::env::args_os())
+}

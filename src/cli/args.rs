@@ -1,0 +1,193 @@
+//! What the command line says.
+
+use crate::finding::{Confidence, Severity};
+use clap::{Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Finds distributed locks and leases that can fail.
+#[derive(Debug, Parser)]
+#[command(
+    name = "leaselint",
+    bin_name = "cargo leaselint",
+    version,
+    about = "Finds distributed locks and leases that can fail: Redis, SQL, Lua and connection-pooler configurations",
+    args_conflicts_with_subcommands = true,
+    after_help = "Exit codes: 0 nothing found, 1 findings, 2 could not run. With `--format sarif` a run that worked exits 0 \
+                  unless --fail-on is given."
+)]
+pub struct Cli {
+    /// Something other than checking.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Checking.
+    #[command(flatten)]
+    pub check: Check,
+}
+
+/// Something other than checking.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Print the page of a rule: what it flags, why, how to fix it
+    Explain {
+        /// Rule id
+        rule: String,
+    },
+    /// Print how a file is understood
+    Ir {
+        /// File to lower
+        file: PathBuf,
+        /// Print what is known of the locks at a line instead
+        #[arg(long, value_name = "FILE:LINE")]
+        why: Option<String>,
+    },
+}
+
+/// Options of a check.
+#[derive(Debug, Default, clap::Args)]
+pub struct Check {
+    /// Files and directories to check; `-` reads standard input [default: the current directory]
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+
+    /// Format of standard output
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Text, help_heading = "Output")]
+    pub format: Format,
+    /// Also write a report into a file; may be repeated
+    #[arg(long, value_name = "FORMAT=FILE", value_parser = parse_output, help_heading = "Output")]
+    pub output: Vec<(Format, PathBuf)>,
+    /// Name what was passed over, not read or not understood
+    #[arg(long, short, conflicts_with = "quiet", help_heading = "Output")]
+    pub verbose: bool,
+    /// No summary line
+    #[arg(long, short, help_heading = "Output")]
+    pub quiet: bool,
+    /// Colours
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorWhen::Auto, help_heading = "Output")]
+    pub color: ColorWhen,
+    /// Write suppressed and baselined findings into SARIF too, marked as such
+    #[arg(long, help_heading = "Output")]
+    pub sarif_suppressed: bool,
+    /// List all rules
+    #[arg(long, help_heading = "Output")]
+    pub list: bool,
+
+    /// Only these rules or groups; may be repeated
+    #[arg(long, value_name = "RULE", value_delimiter = ',', help_heading = "Selecting")]
+    pub rule: Vec<String>,
+    /// Not these rules or groups; may be repeated
+    #[arg(long, value_name = "RULE", value_delimiter = ',', help_heading = "Selecting")]
+    pub exclude_rule: Vec<String>,
+    /// Leave out files that match, as in .gitignore; may be repeated
+    #[arg(long, value_name = "GLOB", help_heading = "Selecting")]
+    pub exclude: Vec<String>,
+    /// Least severity that is shown
+    #[arg(long, value_enum, value_name = "SEVERITY", help_heading = "Selecting")]
+    pub min_severity: Option<SeverityName>,
+    /// Least confidence that is shown [default: medium]
+    #[arg(long, value_enum, value_name = "CONFIDENCE", help_heading = "Selecting")]
+    pub min_confidence: Option<ConfidenceName>,
+    /// Also judge tests, benches, examples and mocks
+    #[arg(long, help_heading = "Selecting")]
+    pub include_tests: bool,
+    /// Check the workspace of this Cargo.toml
+    #[arg(long, value_name = "FILE", conflicts_with = "paths", help_heading = "Selecting")]
+    pub manifest_path: Option<PathBuf>,
+    /// Only this package; may be repeated
+    #[arg(long, short, value_name = "NAME", help_heading = "Selecting")]
+    pub package: Vec<String>,
+    /// Report only findings in the files this list names, one a line; `-` reads the list from standard input
+    #[arg(long, value_name = "FILE", help_heading = "Selecting")]
+    pub files_from: Option<PathBuf>,
+    /// Report only findings in files that differ from this git revision
+    #[arg(long, value_name = "REV", help_heading = "Selecting")]
+    pub since: Option<String>,
+    /// The path that standard input is checked under
+    #[arg(long, value_name = "FILE", default_value = "stdin.rs", help_heading = "Selecting")]
+    pub stdin_filename: String,
+
+    /// Exit 1 only for findings of this severity or worse
+    #[arg(long, value_enum, value_name = "SEVERITY", help_heading = "Running")]
+    pub fail_on: Option<SeverityName>,
+    /// Exit 0 also when something was found
+    #[arg(long, conflicts_with = "fail_on", help_heading = "Running")]
+    pub exit_zero: bool,
+    /// Number of threads [default: one a core]
+    #[arg(long, value_name = "N", help_heading = "Running")]
+    pub threads: Option<usize>,
+}
+
+/// Output formats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// One JSON document; its schema is part of the documentation
+    Json,
+    /// SARIF 2.1.0, for GitHub code scanning
+    Sarif,
+    /// Messages as cargo prints them, for rust-analyzer and other tools that read those
+    Cargo,
+    /// Workflow commands that GitHub Actions shows as annotations
+    Github,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs)]
+pub enum ColorWhen {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// Severities by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs)]
+pub enum SeverityName {
+    Note,
+    Warning,
+    Error,
+}
+
+/// Confidences by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs)]
+pub enum ConfidenceName {
+    Low,
+    Medium,
+    High,
+}
+
+impl From<SeverityName> for Severity {
+    fn from(name: SeverityName) -> Severity {
+        match name {
+            SeverityName::Note => Severity::Note,
+            SeverityName::Warning => Severity::Warning,
+            SeverityName::Error => Severity::Error,
+        }
+    }
+}
+
+impl From<ConfidenceName> for Confidence {
+    fn from(name: ConfidenceName) -> Confidence {
+        match name {
+            ConfidenceName::Low => Confidence::Low,
+            ConfidenceName::Medium => Confidence::Medium,
+            ConfidenceName::High => Confidence::High,
+        }
+    }
+}
+
+fn parse_output(text: &str) -> Result<(Format, PathBuf), String> {
+    let names =
+        || Format::value_variants().iter().filter_map(|f| f.to_possible_value()).map(|v| v.get_name().to_owned());
+    let (format, file) = text.split_once('=').ok_or_else(|| format!("`{text}` is not FORMAT=FILE"))?;
+    if file.is_empty() {
+        return Err(format!("`{text}` names no file"));
+    }
+    let format = Format::from_str(format, false)
+        .map_err(|_| format!("unknown format `{format}`; there are {}", names().collect::<Vec<_>>().join(", ")))?;
+    Ok((format, PathBuf::from(file)))
+}
