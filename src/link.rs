@@ -8,11 +8,16 @@
 //! block has its captures as further parameters after its own: capture `j` is `Param(params.len() + j)`;
 //! [`Program::outer`] rewrites such a value in the terms of the function around it.
 
+mod expected;
 mod flow;
 mod index;
 pub mod matching;
+mod memo;
+mod methods;
 mod names;
 mod tables;
+mod targets;
+mod types;
 
 use crate::ir::{
     Call, Function, FunctionId, ImplDef, OpKind, OpRef, Operand, Rvalue, Site, Ty, TypeDef, Unit, UseDef, Value, Var,
@@ -39,6 +44,7 @@ pub struct Program {
     /// Opaque places with lock words.
     pub opaque: Vec<Span>,
     index: index::Index,
+    memo: memo::Memo,
 }
 
 impl Program {
@@ -60,6 +66,8 @@ impl Program {
             program.opaque.extend(unit.opaque);
         }
         program.index = index::Index::build(&program);
+        program.memo = memo::Memo::new(program.functions.len());
+        program.fill_targets();
         program
     }
 
@@ -165,22 +173,30 @@ impl Program {
     }
 
     /// Inferred type of an operand: references stripped, wrappers (`Arc`, `Result`, `Option`) kept.
-    /// [`matching`]-style see-through of wrappers is up to [`Program::receiver`].
-    pub fn ty(&self, _function: FunctionId, _operand: &Operand) -> Ty {
-        Ty::unknown()
+    /// Generic parameters stay by name; what they may be is up to [`Program::receiver`].
+    pub fn ty(&self, function: FunctionId, operand: &Operand) -> Ty {
+        types::Infer::new(self).operand(function, operand)
     }
 
     /// The type methods are looked up on: [`Program::ty`] without `Arc`, `Box`, lock guards, futures and the like.
     pub fn receiver(&self, function: FunctionId, operand: &Operand) -> Ty {
-        self.ty(function, operand)
+        let mut ty = types::awaited(&self.ty(function, operand));
+        for _ in 0..8 {
+            let wrapped = tables::tables().is_wrapper(&ty) || ty.last() == "Option" || ty.last().ends_with("Result");
+            match self.deref(function, &ty) {
+                Some(next) if wrapped && !self.index.types.contains_key(&ty.path) => ty = next,
+                _ => break,
+            }
+        }
+        ty
     }
 
     /// The payload type that a call's result is used as: the `T` that remains when `Future`, and the `Result` layer of
     /// the call itself, are taken off. `let ok: bool = c.await?`, `let r: Result<bool, _> = c.await;` and a tail
     /// `c.await` in `fn f() -> RedisResult<bool>` all give `bool`. `let x: Option<String> = c.await?` gives
     /// `Option<String>`. Unknown when nothing says.
-    pub fn expected(&self, _function: FunctionId, _dst: Var) -> Ty {
-        Ty::unknown()
+    pub fn expected(&self, function: FunctionId, dst: Var) -> Ty {
+        self.expected_of(function, dst)
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) struct Index {
     pub(super) closure_vars: HashMap<FunctionId, Var>,
     pub(super) children: Vec<Vec<FunctionId>>,
     pub(super) callers: Vec<Vec<Site>>,
+    /// Bodies of `macro_rules!` by path.
+    pub(super) macros: HashMap<String, Vec<FunctionId>>,
     /// (type, field) -> `Store` ops on that field name, by field name only; types are checked by the reader.
     pub(super) stores: HashMap<String, Vec<Site>>,
 }
@@ -57,7 +59,11 @@ impl Index {
             index.impls_of.entry(ty).or_default().push(i);
         }
         for (id, function) in program.functions() {
-            index.by_path.entry(function.path.clone()).or_default().push(id);
+            if function.kind == FunctionKind::Macro {
+                index.macros.entry(function.path.clone()).or_default().push(id);
+            } else {
+                index.by_path.entry(function.path.clone()).or_default().push(id);
+            }
             if let Some(parent) = function.parent
                 && let Some(list) = index.children.get_mut(parent.0 as usize)
             {
