@@ -1,19 +1,22 @@
 //! Reports: the same findings as text, JSON, SARIF, cargo messages and GitHub annotations.
 
+pub mod cargo;
 pub mod excerpt;
 pub mod fingerprint;
+pub mod github;
 pub mod json;
 pub mod plain;
 #[cfg(test)]
 mod sample;
+pub mod sarif;
 pub mod text;
 
 use crate::finding::{Confidence, Finding, Severity};
 use crate::pipeline::Stats;
+use crate::rule::Rule;
 use crate::source::{Problem, Sources};
 
 /// Everything a report shows.
-#[derive(Debug)]
 pub struct Report<'a> {
     /// The texts.
     pub sources: &'a Sources,
@@ -25,6 +28,8 @@ pub struct Report<'a> {
     pub problems: &'a [Problem],
     /// Numbers for the summary.
     pub stats: &'a Stats,
+    /// Every rule there is, whether it ran or not, always in the same order.
+    pub rules: Vec<&'static Rule>,
 }
 
 /// A finding with what identifies it from run to run.

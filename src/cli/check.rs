@@ -6,7 +6,7 @@ use crate::discover::{self, Request};
 use crate::finding::{Confidence, Severity};
 use crate::model::Models;
 use crate::pipeline::{self, Options};
-use crate::report::{self, Report, json, text};
+use crate::report::{self, Report, cargo, github, json, sarif, text};
 use codespan_reporting::term::termcolor::WriteColor;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -30,13 +30,15 @@ pub fn run(args: &Check) -> Result<u8, Failure> {
         silenced: Vec::new(),
         problems: &outcome.problems,
         stats: &outcome.stats,
+        rules: select::all().collect(),
     };
     for (format, path) in &args.output {
         write_file(&report, *format, path, args)?;
     }
     let style = text::Style { width: terminal::width(), verbose: args.verbose, summary: false };
-    let out = terminal::writer(BufWriter::new(io::stdout().lock()), terminal::colors(args.color));
-    ignore_closed(write(out, &report, args.format, style))?;
+    let mut out = terminal::writer(BufWriter::new(io::stdout().lock()), terminal::colors(args.color));
+    ignore_closed(write(&mut *out, &report, args.format, style, args))?;
+    drop(out);
     if args.verbose {
         for (path, why) in &skipped {
             let _ = writeln!(io::stderr(), "passed over: {}: {why}", report::plain::one_line(path));
@@ -81,17 +83,32 @@ fn request(args: &Check) -> Result<Request, Failure> {
 fn write_file(report: &Report<'_>, format: Format, path: &Path, args: &Check) -> Result<(), Failure> {
     let failure = |e: io::Error| Failure(format!("cannot write `{}`: {e}", path.display()));
     let style = text::Style { width: 120, verbose: args.verbose, summary: true };
-    let file = BufWriter::new(File::create(path).map_err(failure)?);
-    write(terminal::writer(file, false), report, format, style).map_err(failure)
+    let mut file = terminal::writer(BufWriter::new(File::create(path).map_err(failure)?), false);
+    write(&mut *file, report, format, style, args).map_err(failure)
 }
 
-fn write(mut out: Box<dyn WriteColor + '_>, report: &Report<'_>, format: Format, style: text::Style) -> io::Result<()> {
+fn write(
+    out: &mut dyn WriteColor,
+    report: &Report<'_>,
+    format: Format,
+    style: text::Style,
+    args: &Check,
+) -> io::Result<()> {
     match format {
-        Format::Text => text::write(&mut *out, report, style)?,
+        Format::Text => text::write(out, report, style)?,
         Format::Json => writeln!(out, "{:#}", json::document(report))?,
-        Format::Sarif | Format::Cargo | Format::Github => {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "this format is not built yet"));
+        Format::Sarif => {
+            let (document, left_out) = sarif::document(report, args.sarif_suppressed);
+            writeln!(out, "{document:#}")?;
+            if left_out > 0 {
+                let _ = writeln!(io::stderr(), "{left_out} findings are left out of the SARIF document");
+            }
         }
+        Format::Cargo => {
+            let cwd = std::env::current_dir().and_then(|cwd| cwd.canonicalize()).unwrap_or_default();
+            cargo::write(out, report, &cwd)?;
+        }
+        Format::Github => github::write(out, report)?,
     }
     out.flush()
 }

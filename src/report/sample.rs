@@ -1,7 +1,26 @@
 //! Hand-made findings for the tests of the formats.
 
+use super::Report;
 use crate::finding::{Actor, Confidence, Edit, Finding, Fix, Label, Severity, Step};
+use crate::pipeline::Stats;
+use crate::rule::{Group, Rule};
 use crate::source::{FileId, Language, Sources, Span};
+
+const PAGE: &str = "+++\nsummary = \"a lock is deleted without a look at its owner\"\nseverity = \"error\"\ngroup = \"releasing\"\n\
+    tags = [\"security\"]\ncwe = [362]\nsecurity-severity = \"5.0\"\nprecision = \"high\"\n+++\n## What\nDEL of a lease key.\n\n\
+    ```rust bad\nc.del(k);\n```\n## Why\nIt may be another's.\n## Fix\nCompare.\n\n```rust good\nrelease(k, token);\n```\n## Limits\nNone.\n";
+
+/// Rules that the findings belong to.
+pub(super) static RULES: [Rule; 2] = [
+    Rule { id: "bare-del", severity: Severity::Error, group: Group::Releasing, page: PAGE, check: |_, _| {} },
+    Rule { id: "session-lock-pooler", severity: Severity::Error, group: Group::Database, page: PAGE, check: |_, _| {} },
+];
+
+/// A report of the given findings.
+pub(super) fn report<'a>(sources: &'a Sources, findings: &'a [Finding], stats: &'a Stats) -> Report<'a> {
+    let findings = super::entries(sources, findings);
+    Report { sources, findings, silenced: Vec::new(), problems: &[], stats, rules: RULES.iter().collect() }
+}
 
 /// A source with everything that is hard to point into, and findings in it.
 pub(super) fn sample() -> (Sources, Vec<Finding>) {

@@ -56,6 +56,44 @@ pub struct Page {
     pub examples: Vec<Example>,
 }
 
+impl Page {
+    /// The page as markdown that any viewer shows well: what makes an example good or bad stands before it, not in its
+    /// info string.
+    pub fn rendered(&self) -> String {
+        let mut out = String::new();
+        let mut fence: Option<&str> = None;
+        for line in self.markdown.lines() {
+            let info = line.trim_start_matches('`');
+            let marker = &line[..line.len() - info.len()];
+            match fence {
+                Some(open) if line.trim() == open => fence = None,
+                None if marker.len() >= 3 => {
+                    fence = Some(marker);
+                    let mut words = info.split_whitespace();
+                    let language = words.next().unwrap_or("");
+                    let verdict = match words.next() {
+                        Some("bad") => "Bad",
+                        Some("good") => "Good",
+                        Some("with") => "With",
+                        _ => {
+                            out.push_str(line);
+                            out.push('\n');
+                            continue;
+                        }
+                    };
+                    let path = words.next().map_or_else(String::new, |path| format!(" `{path}`"));
+                    out.push_str(&format!("{verdict}{path}:\n\n{marker}{language}\n"));
+                    continue;
+                }
+                _ => {}
+            }
+            out.push_str(line);
+            out.push('\n');
+        }
+        out
+    }
+}
+
 /// An example that the tests run.
 #[derive(Clone, Debug)]
 pub struct Example {
@@ -240,6 +278,12 @@ mod tests {
         assert_eq!(bad.files[0].path.as_deref(), Some("pgbouncer.ini"));
         assert_eq!(PAGE.lines().nth(bad.files[1].line - 1), Some("fn f() {}"));
         assert!(!page.examples[1].bad);
+        let shown = page.rendered();
+        assert!(
+            shown.contains("With `pgbouncer.ini`:\n\n```ini\na = b\n```\nBad `src/lib.rs`:\n\n```rust\nfn f"),
+            "{shown}"
+        );
+        assert!(shown.contains("```text\n## no section\n```\n"), "{shown}");
     }
 
     #[test]
