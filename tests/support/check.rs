@@ -86,7 +86,10 @@ pub fn run_folder(folder: &Path, rule: Option<&str>) -> Outcome {
 fn run(workspace: Workspace, rule: Option<&str>) -> Outcome {
     // A rule's id is compared with static ones; a leaked copy per case is cheap.
     let rules = rule.map(|id| vec![&*id.to_owned().leak()]);
-    pipeline::run(workspace, &Options { rules, ..Options::default() })
+    let options = Options { rules, ..Options::default() };
+    // The program runs on threads with this stack; a test thread has two megabytes.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).stack_size(64 << 20).build().unwrap();
+    pool.install(|| pipeline::run(workspace, &options))
 }
 
 /// The findings shown by default (those of low confidence are not), as path, line and rule, with their messages.
