@@ -3,6 +3,7 @@
 
 pub mod redis;
 mod site;
+pub mod sql;
 
 pub use site::{Outcome, Site, api_acquire, handle, project, root, ttl};
 

@@ -9,6 +9,7 @@ mod cursor;
 mod dml;
 mod expr;
 mod query;
+pub mod schema;
 pub mod split;
 pub mod statement;
 pub mod tokens;

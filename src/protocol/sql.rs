@@ -1,0 +1,186 @@
+//! SQL: a statement with its values, handle and fetch form -> [`RoundTrip`].
+//!
+//! # What the effects say
+//! - Advisory locks (PostgreSQL manual, 9.28.10 and 13.3.5), `GET_LOCK` (MySQL manual, 14.14), `sp_getapplock`:
+//!   Acquire or Release of kind Session or Transaction. Their key is the argument, two arguments are an aggregate `()`.
+//! - `FOR UPDATE` and kin at the top level, `LOCK TABLE`: Acquire of kind Row, one for each table. Inside a statement that
+//!   itself writes they are part of that statement and no effect of their own.
+//! - Lease rows: Acquire of kind LeaseRow, Renew or Expire, Release; see [`lease`].
+//! - Keys of rows are templates `table:{values of the key columns}`, see [`table_of`].
+//! - Writes carry the columns that their WHERE compares; a comparison inside OR has its operator prefixed by `or `.
+//! - Several statements in one text outside a transaction are one implicit transaction (PostgreSQL manual, 55.2.2.1):
+//!   Begin and Commit stand around them.
+//! - Server-side values are calls `sql::now`, `sql::hashtext` and so on; columns are paths `sql::column::name`.
+
+mod advisory;
+mod lease;
+mod reply;
+mod rows;
+mod text;
+
+pub use lease::Leases;
+pub use reply::{Asked, Fetch, RowType, access};
+pub use text::{Binds, Text};
+
+use crate::frontend::sql::schema::SchemaFacts;
+use crate::frontend::sql::{Dialect, Statement, StatementKind, statements};
+use crate::ir::*;
+use crate::source::Span;
+use std::ops::Range;
+
+/// What the workspace says beyond the statement.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    /// Unique keys.
+    pub schema: SchemaFacts,
+    /// Tables whose rows are leases.
+    pub leases: Leases,
+}
+
+/// A statement as code sends it.
+pub struct Request<'a> {
+    /// SQL text.
+    pub text: &'a Value,
+    /// Values of its parameters.
+    pub binds: Binds,
+    /// What it runs on.
+    pub handle: Handle,
+    /// Server, if the client crate tells.
+    pub dialect: Dialect,
+    /// How the outcome is fetched.
+    pub asked: Asked,
+    /// Place of a byte range of the text, or of the call where the text has no place of its own.
+    pub place: &'a dyn Fn(Range<usize>) -> Span,
+    /// How surely the call was recognised.
+    pub certainty: Certainty,
+    /// Model row.
+    pub model: String,
+}
+
+/// What one statement does, before it is put together.
+pub(crate) struct Reading<'a> {
+    pub text: &'a Text,
+    pub binds: &'a Binds,
+    pub dialect: Dialect,
+    pub place: &'a dyn Fn(Range<usize>) -> Span,
+    pub context: &'a Context,
+}
+
+impl Reading<'_> {
+    fn backend(&self, own: Dialect) -> Backend {
+        match if own == Dialect::Unknown { self.dialect } else { own } {
+            Dialect::Postgres => Backend::Postgres,
+            Dialect::MySql => Backend::MySql,
+            Dialect::SqlServer => Backend::SqlServer,
+            Dialect::Unknown | Dialect::Sqlite => Backend::Sql,
+        }
+    }
+
+    fn effect(&self, range: Range<usize>, command: impl Into<String>, kind: EffectKind) -> Effect {
+        Effect { span: (self.place)(range), command: command.into(), kind, conditional: false }
+    }
+}
+
+/// The round trip of a request; `None` when its text is not known.
+pub fn round_trip(request: Request<'_>, context: &Context) -> Option<RoundTrip> {
+    let mut found: Option<(Vec<Effect>, Atomicity, Option<Reply>)> = None;
+    let mut differs = false;
+    // One of several texts: that with a lock counts, and only may have run.
+    for value in request.text.alternatives() {
+        let Some(text) = Text::of(value) else { continue };
+        let reading =
+            Reading { text: &text, binds: &request.binds, dialect: request.dialect, place: request.place, context };
+        let one = read(&reading, &request);
+        found = match found {
+            None => Some(one),
+            Some(before) if before.0 == one.0 => Some(before),
+            Some(before) => {
+                differs = true;
+                Some(if has_lock(&before.0) || !has_lock(&one.0) { before } else { one })
+            }
+        };
+    }
+    let (mut effects, atomicity, reply) = found?;
+    if differs {
+        for effect in &mut effects {
+            effect.conditional = true;
+        }
+    }
+    Some(RoundTrip {
+        handle: request.handle,
+        effects,
+        atomicity,
+        reply,
+        certainty: request.certainty,
+        model: request.model,
+        guard: None,
+    })
+}
+
+fn has_lock(effects: &[Effect]) -> bool {
+    effects.iter().any(|e| {
+        matches!(e.kind, EffectKind::Acquire(_) | EffectKind::Release(_) | EffectKind::Renew(_) | EffectKind::Expire(_))
+    })
+}
+
+fn read(reading: &Reading<'_>, request: &Request<'_>) -> (Vec<Effect>, Atomicity, Option<Reply>) {
+    let list = statements(&reading.text.sql, reading.dialect);
+    let mut effects = Vec::new();
+    for statement in &list {
+        effects.extend(statement_effects(reading, statement));
+    }
+    let reply = list.iter().rev().find_map(|s| reply::of(reading, s, &effects, &request.asked));
+    let control = list.iter().any(|s| {
+        matches!(
+            s.kind,
+            StatementKind::Begin | StatementKind::Commit | StatementKind::Rollback | StatementKind::Savepoint
+        )
+    });
+    let outside = matches!(request.handle.kind, HandleKind::Pool | HandleKind::Pinned | HandleKind::Dedicated);
+    let atomicity = match list.len() {
+        0 | 1 if effects.len() < 2 => Atomicity::Single,
+        0 | 1 => Atomicity::Script,
+        _ if !control && reading.dialect != Dialect::MySql => Atomicity::Script,
+        _ => Atomicity::Pipeline,
+    };
+    if list.len() > 1 && !control && outside && !effects.is_empty() && atomicity == Atomicity::Script {
+        effects.insert(0, reading.effect(0..0, "implicit transaction", EffectKind::Begin));
+        effects.push(reading.effect(0..0, "end of the implicit transaction", EffectKind::Commit));
+    }
+    (effects, atomicity, reply)
+}
+
+/// The effects of one statement, in the order in which they happen.
+pub(crate) fn statement_effects(reading: &Reading<'_>, statement: &Statement) -> Vec<Effect> {
+    let head = statement.head.clone();
+    match &statement.kind {
+        StatementKind::Begin => return vec![reading.effect(head, "BEGIN", EffectKind::Begin)],
+        StatementKind::Commit => return vec![reading.effect(head, "COMMIT", EffectKind::Commit)],
+        StatementKind::Rollback => return vec![reading.effect(head, "ROLLBACK", EffectKind::Rollback)],
+        StatementKind::Discard => return vec![advisory::release_all(reading, head, "DISCARD ALL", statement.dialect)],
+        _ => {}
+    }
+    let mut out = advisory::effects(reading, statement);
+    out.extend(rows::effects(reading, statement));
+    out
+}
+
+/// The table of a row key made by this module, without its schema.
+pub fn table_of(key: &Value) -> Option<&str> {
+    let Value::Template(pieces) = key else { return None };
+    let Some(Piece::Text(text)) = pieces.first() else { return None };
+    text.strip_suffix(':')
+}
+
+/// The key of rows of a table: `table:{value}`.
+pub(crate) fn row_key(table: &str, mut values: Vec<Value>) -> Value {
+    let hole = match values.len() {
+        0 => Value::Unknown,
+        1 => values.swap_remove(0),
+        _ => Value::Aggregate("()".into(), values.into_iter().enumerate().map(|(i, v)| (i.to_string(), v)).collect()),
+    };
+    Value::Template(vec![Piece::Text(format!("{}:", text::plain_name(table))), Piece::Hole(hole)])
+}
+
+#[cfg(test)]
+mod tests;

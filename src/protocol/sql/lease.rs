@@ -1,0 +1,378 @@
+//! Rows used as leases, recognised by what a statement does with an owner and an expiry column; names only support.
+//!
+//! - **Claim**: one UPDATE (or INSERT .. ON CONFLICT .. DO UPDATE) tests a time column as expired, or the row as free,
+//!   and sets owner or time of the same row.
+//! - **Renewal**: moves the time column on and touches nothing else that counts.
+//! - **Release**: empties owner or time; a statement that also writes an outcome is a completion: a Write, followed by a
+//!   Release whose check says [`OwnerCheck::Unknown`] where nothing is compared, because the Write is what is judged.
+//! - Statements that test rows as expired and empty them are sweeps: plain writes.
+
+mod time;
+
+use super::rows::{Condition, Dml, conflict_guard, dmls, guard, inserted_expr, own_column};
+use super::{Binds, Context, Reading, Text, row_key, text};
+use crate::frontend::sql::ast::*;
+use crate::frontend::sql::{Dialect, statements, walk};
+use crate::ir::*;
+use crate::source::{FileId, Span};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Tables whose rows are leases, by last segment of their name, with the columns that make them so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leases {
+    tables: BTreeMap<String, LeaseColumns>,
+}
+
+/// Columns of a lease table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct LeaseColumns {
+    owner: BTreeSet<String>,
+    until: BTreeSet<String>,
+}
+
+impl Leases {
+    /// Learns from the claims of a text.
+    pub fn learn(&mut self, value: &Value, dialect: Dialect) {
+        let Some(text) = Text::of(value) else { return };
+        let place = |_| Span::new(FileId(0), 0, 0);
+        let (binds, context) = (Binds::default(), Context::default());
+        let reading = Reading { text: &text, binds: &binds, dialect, place: &place, context: &context };
+        for statement in statements(&text.sql, dialect) {
+            for dml in dmls(&statement) {
+                let Some(claim) = claim(&reading, &dml) else { continue };
+                let entry = self.tables.entry(short(&claim.table.name)).or_default();
+                entry.owner.extend(claim.owner.map(|(column, _)| column));
+                entry.until.extend(claim.until.map(|(column, _)| column));
+            }
+        }
+    }
+
+    /// Whether rows of the table are leases.
+    pub fn contains(&self, table: &str) -> bool {
+        self.tables.contains_key(&short(table))
+    }
+}
+
+fn short(table: &str) -> String {
+    let plain = text::plain_name(table);
+    plain.rsplit('.').next().unwrap_or(&plain).to_ascii_lowercase()
+}
+
+#[cfg(test)]
+pub(super) use time::parse as parse_interval;
+
+struct Claim<'a> {
+    table: &'a Table,
+    owner: Option<(String, &'a Expr)>,
+    until: Option<(String, &'a Expr)>,
+    form: AcquireForm,
+    conditions: Vec<Condition>,
+}
+
+fn has(name: &str, words: &[&str]) -> bool {
+    let lower = name.to_ascii_lowercase();
+    words.iter().any(|w| lower.contains(w))
+}
+
+/// Names that support an owner column.
+fn owner_name(column: &str) -> bool {
+    has(
+        column,
+        &[
+            "owner",
+            "holder",
+            "locked_by",
+            "claimed_by",
+            "leased_by",
+            "taken_by",
+            "reserved_by",
+            "picked_by",
+            "worker",
+            "lock_token",
+            "lease_token",
+            "lease_id",
+            "lock_id",
+            "instance",
+            "node_id",
+            "leader",
+            "runner",
+            "processor",
+            "consumer",
+            "executor",
+        ],
+    ) || column == "token"
+}
+
+/// Names that support an expiry or heartbeat column.
+fn until_name(column: &str) -> bool {
+    has(
+        column,
+        &[
+            "lock",
+            "lease",
+            "claim",
+            "reserv",
+            "heartbeat",
+            "visib",
+            "renew",
+            "expires",
+            "expiry",
+            "expire_at",
+            "expiration",
+            "deadline",
+            "last_seen",
+            "keepalive",
+            "taken_at",
+        ],
+    ) || column == "vt"
+        || column.ends_with("_until")
+}
+
+/// Time columns that plan work and lock nothing.
+fn schedule_name(column: &str) -> bool {
+    has(column, &["next_", "run_at", "schedul", "due", "retry", "created", "updated", "published", "sent_at", "start"])
+}
+
+fn lock_table(table: &str) -> bool {
+    has(&short(table), &["lock", "lease", "leader", "mutex", "semaphore", "election"])
+}
+
+fn assignments<'a>(dml: &Dml<'a>) -> Vec<(&'a str, &'a Expr)> {
+    match &dml.statement.kind {
+        StatementKind::Update(u) => u.set.iter().map(|a| (a.column.as_str(), &a.value)).collect(),
+        StatementKind::Insert(i) => match &i.conflict {
+            Some(c) if !c.set.is_empty() => c
+                .set
+                .iter()
+                .map(|a| {
+                    // `excluded.x` is what the row would have been.
+                    let value = match &a.value.bare().kind {
+                        ExprKind::Column(path) if path.len() == 2 && path[0] == "excluded" => {
+                            inserted_expr(i, &path[1])
+                        }
+                        _ => None,
+                    };
+                    (a.column.as_str(), value.unwrap_or(&a.value))
+                })
+                .collect(),
+            _ => i.columns.iter().filter_map(|c| Some((c.as_str(), inserted_expr(i, c)?))).collect(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+fn empty(e: &Expr) -> bool {
+    match &e.bare().kind {
+        ExprKind::Null => true,
+        ExprKind::Str(s) => s.is_empty(),
+        _ => false,
+    }
+}
+
+/// Comparisons that find a time column in the past, and columns found empty, over the statement's own WHERE, CASE arms
+/// and the sub-selects that choose its rows.
+fn tests<'a>(reading: &Reading<'_>, dml: &Dml<'a>) -> (Vec<String>, Vec<String>) {
+    let (mut expired, mut free) = (Vec::new(), Vec::new());
+    let Some(table) = dml.table() else { return (expired, free) };
+    let mut parts: Vec<(&Table, &Expr)> = dml.filter().map(|f| (table, f)).into_iter().collect();
+    for select in dml.choosers() {
+        let inner = select.from.iter().find_map(|s| match s {
+            Source::Table(t) if t.name == table.name => Some(t),
+            _ => None,
+        });
+        parts.extend(inner.zip(select.filter.as_ref()));
+    }
+    for (_, value) in assignments(dml) {
+        if matches!(&value.kind, ExprKind::Call(f) if f.name == "case") {
+            parts.push((table, value));
+        }
+    }
+    for (table, e) in parts {
+        walk::walk_expr(e, walk::Position::Filter, &mut |_| {}, &mut |e, _| match &e.kind {
+            ExprKind::Binary(op, l, r) => expired.extend(time::expired(reading, table, op, l, r)),
+            ExprKind::Unary(op, x) if op == "is null" => free.extend(own_column(reading, table, x)),
+            ExprKind::Unary(op, x) if op == "not" => free.extend(own_column(reading, table, x)),
+            _ => {}
+        });
+    }
+    (expired, free)
+}
+
+fn claim<'a>(reading: &Reading<'_>, dml: &Dml<'a>) -> Option<Claim<'a>> {
+    let table = dml.table()?;
+    let set = assignments(dml);
+    let taken = |e: &Expr| !empty(e);
+    let owner =
+        set.iter().find(|(c, e)| owner_name(c) && taken(e) && !constant(e)).map(|(c, e)| ((*c).to_string(), *e));
+    let (expired, free) = tests(reading, dml);
+    let future = |c: &str, e: &Expr| {
+        taken(e) && (time::is_future(e) || time::may_be_time(e) && until_name(c)) && !schedule_name(c)
+    };
+    let clock = |c: &str, e: &Expr| taken(e) && until_name(c) && time::has_clock(e);
+    let until_of =
+        |pick: &dyn Fn(&str, &Expr) -> bool| set.iter().find(|(c, e)| pick(c, e)).map(|(c, e)| ((*c).to_string(), *e));
+    if let StatementKind::Insert(i) = &dml.statement.kind
+        && i.conflict.as_ref().is_none_or(|c| c.set.is_empty())
+    {
+        // Set-if-absent on a row: the unique key decides.
+        if i.conflict.as_ref().is_some_and(|c| c.replace) {
+            return None;
+        }
+        let until = until_of(&|c, e| future(c, e) || clock(c, e));
+        let guarded = i.conflict.is_some() || reading.context.schema.unique.contains_key(&short(&table.name));
+        let fits = guarded
+            && (lock_table(&table.name) && (owner.is_some() || until.is_some())
+                || owner.is_some() && until.is_some() && lock_table(&table.name));
+        return fits.then_some(Claim { table, owner, until, form: AcquireForm::SetIfAbsent, conditions: Vec::new() });
+    }
+    // The same column is tested as expired (or the row as free) and set.
+    let set_again = expired.iter().find(|c| set.iter().any(|(s, e)| s == c && taken(e))).cloned();
+    let skips = dml.choosers().iter().any(|s| s.locks.iter().any(|l| l.wait == Wait::SkipLocked));
+    let freed = free.iter().any(|c| set.iter().any(|(s, e)| s == c && taken(e)));
+    let until = match &set_again {
+        Some(column) => set.iter().find(|(c, _)| c == column).map(|(c, e)| ((*c).to_string(), *e)),
+        None => until_of(&|c, e| future(c, e)).or_else(|| until_of(&|c, e| clock(c, e))),
+    };
+    let lease_like = |c: &String| until_name(c) && !schedule_name(c);
+    let takeover = expired.iter().any(|c| lease_like(c) || owner.is_some() && !schedule_name(c));
+    let accepted = match (&owner, &until) {
+        (Some(_), _) if takeover => true,
+        (None, Some((c, _))) if set_again.is_some() => lease_like(c) || lock_table(&table.name),
+        (Some(_), Some((c, _))) => (skips || freed || set_again.is_some()) && (lease_like(c) || set_again.is_some()),
+        _ => false,
+    };
+    if !accepted {
+        return None;
+    }
+    let conditions = match &dml.statement.kind {
+        StatementKind::Insert(i) => conflict_guard(reading, i),
+        _ => guard(reading, dml),
+    };
+    Some(Claim { table, owner, until, form: AcquireForm::RowClaim, conditions: conditions.unwrap_or_default() })
+}
+
+fn constant(e: &Expr) -> bool {
+    matches!(e.bare().kind, ExprKind::Number(_) | ExprKind::Bool(_) | ExprKind::Str(_))
+}
+
+/// Columns compared to tell one holder from the next: owner, attempt, run, fence.
+fn holder_column(known: Option<&LeaseColumns>, column: &str) -> bool {
+    known.is_some_and(|k| k.owner.contains(column))
+        || owner_name(column)
+        || has(column, &["attempt", "run_id", "generation", "epoch", "fence", "fencing", "version", "revision"])
+}
+
+fn owner_check(known: Option<&LeaseColumns>, conditions: Option<&[Condition]>) -> OwnerCheck {
+    let Some(conditions) = conditions else { return OwnerCheck::Unknown };
+    let found = |op: &str| conditions.iter().find(|(c, o, _)| o == op && holder_column(known, c));
+    match (found("="), found("or =")) {
+        (Some((_, _, value)), _) => OwnerCheck::Token(value.clone()),
+        (None, Some(_)) => OwnerCheck::Unknown,
+        (None, None) => OwnerCheck::None,
+    }
+}
+
+/// Key of the row by its conditions: compared columns that are neither owner nor time nor constants.
+fn key(known: Option<&LeaseColumns>, table: &Table, conditions: &[Condition]) -> Value {
+    let values = conditions
+        .iter()
+        .filter(|(c, op, v)| {
+            let state = matches!(v, Value::Const(Lit::Bool(_)) | Value::Path(_)) || has(c, &["status", "state"]);
+            op == "=" && !holder_column(known, c) && !until_name(c) && !state && *v != Value::Unknown
+        })
+        .map(|(_, _, v)| v.clone())
+        .take(4)
+        .collect();
+    row_key(&table.name, values)
+}
+
+/// Lease effects of a writing statement; `None` if it is a plain write.
+pub(super) fn effects(reading: &Reading<'_>, dml: &Dml<'_>) -> Option<Vec<Effect>> {
+    let value = |e: &Expr| text::value(reading.text, reading.binds, e);
+    let table = dml.table()?;
+    let head = dml.statement.head.clone();
+    let backend = reading.backend(dml.root.dialect);
+    let known = reading.context.leases.tables.get(&short(&table.name));
+    if let Some(claim) = claim(reading, dml) {
+        let token = claim.owner.as_ref().map_or(Value::Unknown, |(_, e)| value(e));
+        let ttl = claim.until.as_ref().map_or(Ttl::Unknown, |(_, e)| time::ttl(e, &value));
+        let key = match &dml.statement.kind {
+            StatementKind::Insert(i) => {
+                let target = i.conflict.as_ref().map(|c| c.target.clone()).filter(|t| !t.is_empty());
+                let columns = target.or_else(|| {
+                    let names: Vec<&str> = i.columns.iter().map(String::as_str).collect();
+                    reading.context.schema.key(&table.name, &names).map(<[String]>::to_vec)
+                });
+                let columns = columns.unwrap_or_else(|| i.columns.iter().take(1).cloned().collect());
+                row_key(&table.name, columns.iter().filter_map(|c| inserted_expr(i, c)).map(value).collect())
+            }
+            _ => key(known, table, &claim.conditions),
+        };
+        let acquire = Acquire { backend, kind: LockKind::LeaseRow, form: claim.form, key, token, ttl, blocking: false };
+        let command = match claim.form {
+            AcquireForm::SetIfAbsent => format!("INSERT INTO {}", short(&table.name)),
+            _ => format!("claim of a row of {}", short(&table.name)),
+        };
+        return Some(vec![reading.effect(head, command, EffectKind::Acquire(acquire))]);
+    }
+    let lock_like = lock_table(&table.name);
+    if known.is_none() && !lock_like {
+        return None;
+    }
+    let (expired, _) = tests(reading, dml);
+    if !expired.is_empty() {
+        return None;
+    }
+    let conditions = guard(reading, dml);
+    let check = owner_check(known, conditions.as_deref());
+    let key = key(known, table, conditions.as_deref().unwrap_or(&[]));
+    let release = |check: OwnerCheck| {
+        let release = Release { backend, kind: LockKind::LeaseRow, key: key.clone(), check, all: false };
+        EffectKind::Release(release)
+    };
+    match &dml.statement.kind {
+        StatementKind::Delete(_) if lock_like => {
+            Some(vec![reading.effect(head, format!("DELETE FROM {}", short(&table.name)), release(check))])
+        }
+        StatementKind::Update(u) => {
+            let owner = |c: &str| known.map_or(owner_name(c), |k| k.owner.contains(c) || owner_name(c));
+            let until = |c: &str| known.is_some_and(|k| k.until.contains(c)) || until_name(c);
+            let emptied = u.set.iter().any(|a| {
+                let ended = empty(&a.value)
+                    || time::is_now_or_past(&a.value) && !has(&a.column, &["heartbeat", "last_seen", "renew"]);
+                owner(&a.column) && empty(&a.value) || until(&a.column) && ended
+            });
+            let bookkeeping =
+                |c: &str| owner(c) || until(c) || has(c, &["updated", "modified", "attempt", "heartbeat"]);
+            let outcome = u.set.iter().any(|a| !bookkeeping(&a.column));
+            let command = format!("UPDATE {}", short(&table.name));
+            if emptied && !outcome {
+                return Some(vec![reading.effect(head, command, release(check))]);
+            }
+            if emptied {
+                let ended = if check == OwnerCheck::None { OwnerCheck::Unknown } else { check };
+                let mut out: Vec<Effect> = super::rows::write(reading, dml).into_iter().collect();
+                out.push(reading.effect(head, command, release(ended)));
+                return Some(out);
+            }
+            let moved = u.set.iter().find(|a| until(&a.column) && !empty(&a.value))?;
+            if outcome {
+                return None;
+            }
+            let ttl = time::ttl(&moved.value, &value);
+            let kind = match check {
+                OwnerCheck::None => EffectKind::Expire(Expire { key, ttl, only_if_none: false }),
+                check => EffectKind::Renew(Renew { backend, key, check, ttl }),
+            };
+            Some(vec![reading.effect(head, command, kind)])
+        }
+        _ => None,
+    }
+}
+
+/// For `INSERT .. ON CONFLICT`: `Some(true)` if a row comes back whoever holds the lease (DO UPDATE without WHERE).
+pub(super) fn returned_owner(_: &Reading<'_>, statement: &Statement) -> Option<bool> {
+    let StatementKind::Insert(i) = &statement.kind else { return None };
+    let conflict = i.conflict.as_ref()?;
+    Some(!conflict.set.is_empty() && conflict.filter.is_none())
+}
