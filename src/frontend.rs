@@ -1,6 +1,7 @@
 //! Front ends: syntax to IR. They know no client crate and report no finding.
 
 pub mod sql;
+pub mod pooler;
 
 /// Where a file stands in the workspace, for naming what it defines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,106 @@
+//! Finds the pooler configurations of a repository: files of their own, and texts inside deployment files.
+
+use std::ops::Range;
+
+use super::context::{Context, Kind, kind};
+use super::drafts::Block;
+use super::facts::Software;
+use super::files::{join, parent, span};
+use super::template::Lookup;
+use super::tree::Node;
+use super::{odyssey, pgbouncer, pgcat};
+use crate::source::{FileId, SourceFile, Span};
+
+/// A pooler configuration that stands in a file of its own or inside another file.
+pub(super) struct Source {
+    pub software: Software,
+    pub file: FileId,
+    pub range: Range<usize>,
+    pub whole: bool,
+    pub used: bool,
+}
+
+/// All of them, in order of path and place.
+pub(super) fn find(context: &Context<'_>) -> Vec<Source> {
+    let mut sources = Vec::new();
+    for file in context.files.iter() {
+        let whole = 0..file.text.len();
+        let mut add = |software, range: Range<usize>| {
+            let is_whole = range == whole;
+            sources.push(Source { software, file: file.id, range, whole: is_whole, used: false });
+        };
+        match kind(&file.path) {
+            Kind::Other if file.text.len() <= super::files::MAX_BYTES => {
+                if pgbouncer::is_ini(&file.text) {
+                    add(Software::PgBouncer, whole.clone());
+                } else if odyssey::is_conf(&file.text) {
+                    add(Software::Odyssey, whole.clone());
+                }
+            }
+            Kind::Toml => {
+                for root in context.trees(file.id) {
+                    if pgcat::is_pgcat(root) {
+                        add(Software::PgCat, whole.clone());
+                    } else if pgcat::is_pgdog(root) {
+                        add(Software::PgDog, whole.clone());
+                    }
+                }
+            }
+            Kind::Yaml => {
+                for root in context.trees(file.id) {
+                    inline(root, 0, &mut |text, place| {
+                        if pgbouncer::is_ini(text) {
+                            add(Software::PgBouncer, place);
+                        } else if text.contains("[pools.") {
+                            add(Software::PgCat, place);
+                        } else if odyssey::is_conf(text) && text.contains("storage") {
+                            add(Software::Odyssey, place);
+                        }
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    sources
+}
+
+/// Reads one, filling its placeholders by `lookup`.
+pub(super) fn read(context: &Context<'_>, source: &Source, lookup: &dyn Lookup) -> Option<Block> {
+    let file = context.file(source.file)?;
+    Some(match source.software {
+        Software::Odyssey => odyssey::read(file, source.range.clone(), context.files, lookup),
+        Software::PgCat if source.whole => pgcat::pgcat(file, context.trees(file.id).first()?, lookup),
+        Software::PgCat => inline_pgcat(file, source.range.clone(), lookup)?,
+        Software::PgDog => {
+            let users = context.files.get(&join(parent(&file.path), "users.toml"));
+            let users = users.and_then(|users| Some((users, context.trees(users.id).first()?)));
+            pgcat::pgdog(file, context.trees(file.id).first()?, users, lookup)
+        }
+        _ => pgbouncer::read(file, source.range.clone(), context.files, lookup),
+    })
+}
+
+/// Calls `each` with every scalar of several lines and its place.
+fn inline(node: &Node, depth: usize, each: &mut dyn FnMut(&str, Range<usize>)) {
+    match node {
+        _ if depth > 64 => {}
+        Node::Scalar(text) if text.value.contains('\n') => each(&text.value, text.place.clone()),
+        Node::Scalar(_) => {}
+        Node::List(items, _) => items.iter().for_each(|item| inline(item, depth + 1, each)),
+        Node::Map(entries, _) => entries.iter().for_each(|(_, value)| inline(value, depth + 1, each)),
+    }
+}
+
+/// A `pgcat.toml` inside a block scalar: read as TOML, with the places moved to where the text stands.
+fn inline_pgcat(file: &SourceFile, range: Range<usize>, lookup: &dyn Lookup) -> Option<Block> {
+    let raw = file.text.get(range.clone())?;
+    let header = raw.find('\n')? + 1;
+    let text: String = std::iter::repeat_n(' ', header).chain(raw[header..].chars()).collect();
+    let (root, _) = super::toml_tree::load(&text);
+    let mut block = pgcat::pgcat(file, &root, lookup);
+    let moved = |at: Span| span(file, at.start as usize + range.start..at.end as usize + range.start);
+    block.place = moved(block.place);
+    block.routes.iter_mut().for_each(|draft| draft.setting.at = moved(draft.setting.at));
+    Some(block)
+}
