@@ -1,5 +1,6 @@
 //! Front ends: syntax to IR. They know no client crate and report no finding.
 
+pub mod lua;
 pub mod sql;
 pub mod pooler;
 

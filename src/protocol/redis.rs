@@ -3,6 +3,7 @@
 mod build;
 mod command;
 mod reply;
+mod script;
 mod wire;
 
 use build::{Builder, Built, ScriptCall};
@@ -115,8 +116,32 @@ fn eval(site: &Site<'_>, builder: &Builder<'_>) -> Outcome {
     run_script(site, &script, site.on())
 }
 
-fn run_script(_site: &Site<'_>, _script: &ScriptCall, _handle: Handle) -> Outcome {
-    Outcome::Opaque("the script cannot be read".into())
+/// A script that is called with these keys and arguments.
+fn run_script(site: &Site<'_>, call: &ScriptCall, handle: Handle) -> Outcome {
+    let Some(text) = call.text.as_str() else { return Outcome::Opaque("the script's text is not known".into()) };
+    let exact = |list: &[Arg]| (!list.iter().any(|arg| arg.many || arg.conditional)).then_some(list.len());
+    let entry = script::Entry { keys: exact(&call.keys), args: exact(&call.args), function: None };
+    let nth = |list: &[Arg], n: usize| list.get(n - 1).map_or(Value::Unknown, |arg| arg.value.clone());
+    let bindings =
+        script::Bindings { keys: &|n| nth(&call.keys, n), args: &|n| nth(&call.args, n), place: &|_| call.span };
+    let summary = match script::summary(text, &entry, &bindings) {
+        Ok(summary) => summary,
+        Err(why) => return Outcome::Opaque(why),
+    };
+    if summary.effects.is_empty() {
+        return Outcome::Silent;
+    }
+    let (asked, how) = (asked(site), conversion(site));
+    let reply = summary.replies.map(|(held, lost)| by_kind(site, &held, &lost, &asked, how));
+    Outcome::Effect(Box::new(RoundTrip {
+        handle,
+        effects: summary.effects,
+        atomicity: Atomicity::Script,
+        reply,
+        certainty: site.certainty,
+        model: site.row.id.clone(),
+        guard: None,
+    }))
 }
 
 /// One round trip of one or several commands.

@@ -62,8 +62,10 @@ pub enum Wire {
     Array(Vec<Wire>),
     /// An error reply.
     Error,
-    /// Not known.
+    /// Not known, and not part of a lock's reply.
     Unknown,
+    /// One of several that the lock's outcome does not decide.
+    Mixed,
 }
 
 /// Effects of one command and its replies.

@@ -33,6 +33,7 @@ impl Wire {
             Wire::Array(members) => Shape::Tuple(members.iter().map(Wire::shape).collect()),
             Wire::Error => Shape::err(),
             Wire::Unknown => Shape::Unknown,
+            Wire::Mixed => Shape::Tainted,
         }
     }
 }
@@ -59,8 +60,10 @@ fn payload(wire: &Wire, ty: &Ty, how: Conversion) -> Option<Shape> {
     if ty.is_unit() {
         return Some(Shape::Unit);
     }
-    if *wire == Wire::Unknown {
-        return Some(if ty.last() == "Option" { Shape::Unknown } else { Shape::Tainted });
+    match wire {
+        Wire::Unknown => return Some(Shape::Unknown),
+        Wire::Mixed => return Some(Shape::Tainted),
+        _ => {}
     }
     match ty.last() {
         "bool" => match wire {

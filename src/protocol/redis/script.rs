@@ -1,0 +1,12 @@
+//! Scripts: what EVAL, EVALSHA and FCALL do, in every world.
+
+mod reply;
+mod run;
+mod summary;
+mod term;
+
+pub use run::Entry;
+pub use summary::{Bindings, Summary, summary};
+
+#[cfg(test)]
+mod tests;
