@@ -1,8 +1,9 @@
 //! Front ends: syntax to IR. They know no client crate and report no finding.
 
 pub mod lua;
-pub mod sql;
 pub mod pooler;
+pub mod rust;
+pub mod sql;
 
 /// Where a file stands in the workspace, for naming what it defines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

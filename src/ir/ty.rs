@@ -137,7 +137,7 @@ pub struct ImplDef {
 }
 
 /// A `use` that names travel through.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UseDef {
     /// Module it stands in.
     pub module: String,

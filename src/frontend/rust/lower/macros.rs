@@ -1,0 +1,492 @@
+//! Macro invocations in bodies.
+
+use super::format::arguments;
+use super::pattern::{Bindings, unit};
+use super::scope::Kind;
+use super::{Lower, Want, used};
+use crate::frontend::rust::{names, parse, places, types, words};
+use crate::ir::{BinaryOp, BlockId, EdgeKind, Exit, FunctionKind, Guard, Lit, Operand, Pattern, Rvalue, Use};
+use crate::source::Span;
+use proc_macro2::{TokenStream, TokenTree};
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::{Block, Expr, Macro, Pat, Token};
+
+impl Lower<'_> {
+    /// A macro as a statement.
+    pub(super) fn statement_macro(&mut self, mac: &Macro) {
+        self.macro_value(mac, Want::Nothing);
+    }
+
+    /// A macro as an expression.
+    pub(super) fn macro_value(&mut self, mac: &Macro, want: Want) -> Operand {
+        let name = mac.path.segments.last().map(|s| names::ident(&s.ident)).unwrap_or_default();
+        let span = self.places.span(places::name(&mac.path));
+        let tokens = &mac.tokens;
+        let done = match name.as_str() {
+            "format" | "format_args" | "formatdoc" => self.format(tokens, want, span),
+            "concat" => self.concat(tokens, want, span),
+            "println" | "print" | "eprintln" | "eprint" | "trace" | "debug" | "info" | "warn" | "error" | "log"
+            | "event" | "span" | "trace_span" | "debug_span" | "info_span" | "warn_span" | "error_span" => {
+                Some(self.logged(tokens, want, span))
+            }
+            "dbg" => self.first_argument(tokens, want),
+            "vec" | "smallvec" => self.list(tokens, want, span),
+            "matches" => self.matches(mac, want, span),
+            "assert" | "debug_assert" => self.assertion(tokens, None, span),
+            "assert_eq" | "debug_assert_eq" => self.assertion(tokens, Some(BinaryOp::Eq), span),
+            "assert_ne" | "debug_assert_ne" => self.assertion(tokens, Some(BinaryOp::Ne), span),
+            "panic" | "unreachable" | "todo" | "unimplemented" => {
+                self.logged(tokens, Want::Nothing, span);
+                self.diverge(true, span);
+                Some(unit())
+            }
+            "anyhow" | "eyre" | "format_err" => Some(self.error_value(tokens, want, span)),
+            "bail" => {
+                self.bail(tokens, span);
+                Some(unit())
+            }
+            "ensure" => self.ensure(tokens, span),
+            "include_str" => self.include(tokens, want, span),
+            "stringify" => Some(Operand::Lit(Lit::Str(tokens.to_string()))),
+            "indoc" => self.first_argument(tokens, want),
+            "select" | "select_biased" => self.select(mac, want),
+            "join" => self.join(mac, false, want),
+            "try_join" => self.join(mac, true, want),
+            "pin" | "pin_mut" => self.pin(tokens, want),
+            "try" => self.try_macro(tokens, want, span),
+            "defer" | "defer_on_unwind" | "defer_on_success" => self.defer(mac, span),
+            "stream" | "try_stream" => self.stream(mac, span),
+            name if name.starts_with("query") => self.query(mac, want),
+            _ => None,
+        };
+        match done {
+            Some(value) => value,
+            None => self.other_macro(mac, want),
+        }
+    }
+
+    /// Logging: arguments are evaluated, fields may have names and `%`, `?`.
+    fn logged(&mut self, tokens: &TokenStream, want: Want, span: Span) -> Operand {
+        let mut operands = Vec::new();
+        for arg in split_commas(tokens) {
+            let arg = strip_field(arg);
+            if let Ok(expr) = syn::parse2::<Expr>(arg)
+                && !matches!(expr, Expr::Lit(_))
+            {
+                operands.push(used(self.value(&expr, Want::Value), Use::Ref));
+            }
+        }
+        match want {
+            Want::Nothing => unit(),
+            want => self.compute(span, want, Rvalue::Unknown(operands)),
+        }
+    }
+
+    fn first_argument(&mut self, tokens: &TokenStream, want: Want) -> Option<Operand> {
+        let args = arguments(tokens)?;
+        let first = args.first()?.expr();
+        Some(self.value(first, want))
+    }
+
+    fn list(&mut self, tokens: &TokenStream, want: Want, span: Span) -> Option<Operand> {
+        let parser = |input: ParseStream| {
+            let mut list = Vec::new();
+            let mut repeat = false;
+            while !input.is_empty() {
+                list.push(input.parse::<Expr>()?);
+                if input.peek(Token![;]) {
+                    input.parse::<Token![;]>()?;
+                    repeat = true;
+                } else if !input.is_empty() {
+                    input.parse::<Token![,]>()?;
+                }
+            }
+            Ok((list, repeat))
+        };
+        let (list, repeat) = parser.parse2(tokens.clone()).ok()?;
+        let operands = self.arguments(&list);
+        let value = if repeat { Rvalue::Unknown(operands) } else { Rvalue::Array(operands) };
+        Some(self.compute(span, want, value))
+    }
+
+    fn matches(&mut self, mac: &Macro, want: Want, span: Span) -> Option<Operand> {
+        let (value, pat) = parse_matches(&mac.tokens)?;
+        if let Pat::Guard(_) = pat {
+            let (inner, result) = self.target(want, span);
+            let (yes, no, end) = (self.new_block(), self.new_block(), self.new_block());
+            self.branch_matches(mac, yes, no);
+            for (block, outcome) in [(yes, true), (no, false)] {
+                self.switch(block);
+                if let Want::Into(dst) = inner {
+                    self.assign(span, dst, Rvalue::Use(Operand::Lit(Lit::Bool(outcome))));
+                }
+                self.jump(end, span);
+            }
+            self.switch(end);
+            return Some(result);
+        }
+        let (value, _) = self.scrutinee(&value);
+        let pattern = self.pattern(&pat, true, &mut Bindings::new());
+        Some(self.compute(span, want, Rvalue::Matches(used(value, Use::Ref), pattern)))
+    }
+
+    /// Branches on `matches!(value, pattern if guard)`.
+    pub(super) fn branch_matches(&mut self, mac: &Macro, yes: BlockId, no: BlockId) {
+        let span = self.places.span(places::name(&mac.path));
+        let Some((value, pat)) = parse_matches(&mac.tokens) else {
+            let guard = self.unknown_choice(span, Vec::new());
+            self.edge(yes, EdgeKind::Plain, guard, span);
+            self.edge(no, EdgeKind::Plain, Guard::Always, span);
+            return;
+        };
+        let (value, _) = self.scrutinee(&value);
+        let (pat, guard) = match &pat {
+            Pat::Guard(p) => (&*p.pat, Some(&*p.guard)),
+            pat => (pat, None),
+        };
+        self.push(Kind::Block);
+        let mut bindings = Bindings::new();
+        let pattern = self.pattern(pat, true, &mut bindings);
+        let matched = if guard.is_some() { self.new_block() } else { yes };
+        let at = self.places.pat(pat);
+        self.edge(matched, EdgeKind::Plain, Guard::Matches(used(value, Use::Ref), pattern), at);
+        self.edge(no, EdgeKind::Plain, Guard::Always, at);
+        if let Some(guard) = guard {
+            self.switch(matched);
+            self.bind(&bindings);
+            self.branch_dropping(guard, yes, no);
+        }
+        self.forget_scope();
+    }
+
+    fn assertion(&mut self, tokens: &TokenStream, compare: Option<BinaryOp>, span: Span) -> Option<Operand> {
+        let args = arguments(tokens)?;
+        let (holds, fails) = (self.new_block(), self.new_block());
+        match (compare, &args[..]) {
+            (None, [condition, ..]) => self.branch_dropping(condition.expr(), holds, fails),
+            (Some(op), [left, right, ..]) => {
+                let left = used(self.value(left.expr(), Want::Value), Use::Ref);
+                let right = used(self.value(right.expr(), Want::Value), Use::Ref);
+                let equal = self.compute(span, Want::Value, Rvalue::Binary(op, left, right));
+                self.edge(holds, EdgeKind::Plain, Guard::True(equal.clone()), span);
+                self.edge(fails, EdgeKind::Plain, Guard::False(equal), span);
+            }
+            _ => return None,
+        }
+        self.switch(fails);
+        self.diverge(true, span);
+        self.switch(holds);
+        Some(unit())
+    }
+
+    /// `anyhow!(..)`: an error of which nothing is known but what it was made of.
+    fn error_value(&mut self, tokens: &TokenStream, want: Want, span: Span) -> Operand {
+        let text = self.format(tokens, Want::Value, span);
+        let operands = text.into_iter().collect();
+        self.compute(span, want, Rvalue::Unknown(operands))
+    }
+
+    fn bail(&mut self, tokens: &TokenStream, span: Span) {
+        let error = self.error_value(tokens, Want::Value, span);
+        let result = self.compute(span, Want::Value, Rvalue::Variant("Err".into(), vec![error]));
+        self.exit_body(result, Exit::Return, span);
+    }
+
+    fn ensure(&mut self, tokens: &TokenStream, span: Span) -> Option<Operand> {
+        let parts = split_commas(tokens);
+        let condition = syn::parse2::<Expr>(parts.first()?.clone()).ok()?;
+        let (holds, fails) = (self.new_block(), self.new_block());
+        self.branch_dropping(&condition, holds, fails);
+        self.switch(fails);
+        self.bail(&rest_of(tokens), span);
+        self.switch(holds);
+        Some(unit())
+    }
+
+    fn include(&mut self, tokens: &TokenStream, want: Want, span: Span) -> Option<Operand> {
+        let path = syn::parse2::<syn::LitStr>(tokens.clone()).ok()?;
+        Some(self.compute(span, want, Rvalue::IncludeStr(path.value())))
+    }
+
+    /// `pin!(future)` is the future; `pin! { let f = future; }` is the statement.
+    fn pin(&mut self, tokens: &TokenStream, want: Want) -> Option<Operand> {
+        if let Some(args) = arguments(tokens) {
+            return match &args[..] {
+                [one] => Some(if matches!(one.expr(), Expr::Path(_)) && want == Want::Nothing {
+                    unit()
+                } else {
+                    self.value(one.expr(), want)
+                }),
+                _ => Some(unit()),
+            };
+        }
+        let stmts = Block::parse_within.parse2(tokens.clone()).ok()?;
+        self.statements(&stmts, Want::Nothing);
+        Some(unit())
+    }
+
+    fn try_macro(&mut self, tokens: &TokenStream, want: Want, span: Span) -> Option<Operand> {
+        let expr = syn::parse2::<Expr>(tokens.clone()).ok()?;
+        let value = self.value(&expr, Want::Value);
+        Some(self.question_operand(value, span, want))
+    }
+
+    /// `defer! { .. }`: a value whose drop runs the statements.
+    fn defer(&mut self, mac: &Macro, span: Span) -> Option<Operand> {
+        let stmts = Block::parse_within.parse2(mac.tokens.clone()).ok()?;
+        let whole = self.places.between(places::name(&mac.path), mac.delimiter.span().close());
+        let closure = self.deferred(FunctionKind::Closure, false, &stmts, span, whole);
+        let path = self.names.resolve(&names::segments(&mac.path), false);
+        let path = if path.contains("::") { path } else { format!("scopeguard::{path}") };
+        let callee = crate::ir::Callee::Macro(path);
+        let value = self.emit_call(span, whole, callee, vec![closure], Vec::new(), Want::Value);
+        self.hold_value(value);
+        Some(unit())
+    }
+
+    /// `stream! { .. yield x; .. }`
+    fn stream(&mut self, mac: &Macro, span: Span) -> Option<Operand> {
+        let stmts = Block::parse_within.parse2(mac.tokens.clone()).ok()?;
+        let whole = self.places.between(places::name(&mac.path), mac.delimiter.span().close());
+        Some(self.deferred(FunctionKind::AsyncBlock, true, &stmts, span, whole))
+    }
+
+    /// sqlx's `query!` family: a type argument first for the `_as` forms, then text and parameters.
+    fn query(&mut self, mac: &Macro, want: Want) -> Option<Operand> {
+        let parts = split_commas(&mac.tokens);
+        let mut args = Vec::with_capacity(parts.len());
+        for (at, part) in parts.into_iter().enumerate() {
+            match syn::parse2::<Expr>(part.clone()) {
+                Ok(Expr::Path(path)) if at == 0 && is_type_path(&path) => {
+                    args.push(Operand::Path(self.value_path(&path)));
+                }
+                Ok(expr) => args.push(used(self.value(&expr, Want::Value), Use::Ref)),
+                Err(_) => {
+                    let ty = syn::parse2::<syn::Type>(part).ok()?;
+                    args.push(Operand::Path(types::ty(&self.names, &ty).path));
+                }
+            }
+        }
+        Some(self.macro_call(mac, args, want))
+    }
+
+    /// A macro that is not known: whatever of it parses is evaluated, and the macro itself stays a call.
+    fn other_macro(&mut self, mac: &Macro, want: Want) -> Operand {
+        let mut args = Vec::new();
+        if parse::too_deep(&mac.tokens) {
+            self.blind(mac);
+        } else if let Some(list) = arguments(&mac.tokens) {
+            args = list.iter().map(|arg| used(self.value(arg.expr(), Want::Value), Use::Ref)).collect();
+        } else if let Ok(stmts) = Block::parse_within.parse2(mac.tokens.clone()) {
+            self.push(Kind::Block);
+            let span = self.places.span(mac.delimiter.span().close());
+            let value = self.statements(&stmts, Want::Value);
+            let depth = self.scope_depth() - 1;
+            args.push(self.carry_out(value, depth, span));
+            self.pop(span);
+        } else {
+            let mut all = true;
+            for part in split_commas(&mac.tokens) {
+                match loose_expressions(part) {
+                    Some(list) => {
+                        for expr in &list {
+                            args.push(used(self.value(expr, Want::Value), Use::Ref));
+                        }
+                    }
+                    None => all = false,
+                }
+            }
+            if !all {
+                self.blind(mac);
+            }
+        }
+        self.macro_call(mac, args, want)
+    }
+
+    /// Tokens that were not read are shown if they may hold a lock.
+    fn blind(&mut self, mac: &Macro) {
+        if words::in_tokens(&mac.tokens) {
+            let span = self.places.between(places::name(&mac.path), mac.delimiter.span().close());
+            self.unit.opaque.push(span);
+        }
+    }
+
+    /// Syntax that syn keeps as tokens.
+    pub(super) fn opaque_tokens(&mut self, tokens: &TokenStream, span: Span, want: Want) -> Operand {
+        if tokens.is_empty() {
+            return unit();
+        }
+        if words::in_tokens(tokens) {
+            self.unit.opaque.push(span);
+        }
+        self.compute(span, want, Rvalue::Unknown(Vec::new()))
+    }
+
+    /// `join!` waits for all; `try_join!` drops the others when one fails.
+    fn join(&mut self, mac: &Macro, fallible: bool, want: Want) -> Option<Operand> {
+        let span = self.places.span(places::name(&mac.path));
+        let list: Vec<Expr> = arguments(&mac.tokens)?.into_iter().map(|arg| arg.into_expr()).collect();
+        let dst = self.result(want, span);
+        let (failed, end) = (self.new_block(), self.new_block());
+        let mut parts = Vec::with_capacity(list.len());
+        for future in &list {
+            let cancels = fallible && list.len() > 1;
+            if cancels {
+                self.push(Kind::Cancel { to: failed });
+            }
+            let part = self.with_temps(span, |this| {
+                let value = this.future_value(future, span);
+                let part = this.temp(span);
+                this.assign(span, part, Rvalue::Use(value));
+                part
+            });
+            if cancels {
+                self.forget_scope();
+            }
+            let part = if fallible { self.join_part(part, dst, end, span) } else { Operand::Var(part, Use::Move) };
+            parts.push(part);
+        }
+        let tuple = self.compute(span, Want::Value, Rvalue::Tuple(parts));
+        let value = if fallible { Rvalue::Variant("Ok".into(), vec![tuple]) } else { Rvalue::Use(tuple) };
+        self.assign(span, dst, value);
+        self.jump(end, span);
+        self.switch(failed);
+        let error = self.compute(span, Want::Value, Rvalue::Unknown(Vec::new()));
+        self.assign(span, dst, Rvalue::Variant("Err".into(), vec![error]));
+        self.jump(end, span);
+        self.switch(end);
+        Some(Operand::Var(dst, Use::Move))
+    }
+
+    /// One finished operand of `try_join!`: its payload, or the failure of the whole.
+    fn join_part(&mut self, part: crate::ir::Var, dst: crate::ir::Var, end: BlockId, span: Span) -> Operand {
+        let (payload, error) = (self.temp(span), self.temp(span));
+        let (next, failed) = (self.new_block(), self.new_block());
+        let value = || Operand::Var(part, Use::Move);
+        let variant = |name: &str, var| Pattern::Variant(name.into(), vec![Pattern::Bind(var, None)], false);
+        self.edge(next, EdgeKind::Plain, Guard::Matches(value(), variant("Ok", payload)), span);
+        self.edge(failed, EdgeKind::Plain, Guard::Matches(value(), variant("Err", error)), span);
+        self.switch(failed);
+        self.assign(span, dst, Rvalue::Variant("Err".into(), vec![Operand::Var(error, Use::Move)]));
+        self.jump(end, span);
+        self.switch(next);
+        Operand::Var(payload, Use::Move)
+    }
+
+    /// A future run to its end where it stands.
+    pub(super) fn future_value(&mut self, future: &Expr, span: Span) -> Operand {
+        if let Some(block) = super::call::async_block(future) {
+            return self.inline_async(block, Want::Value);
+        }
+        let value = self.value(future, Want::Value);
+        self.await_operand(value, span, Want::Value)
+    }
+}
+
+struct MatchesInput(Expr, Pat);
+
+impl Parse for MatchesInput {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let value = input.parse()?;
+        input.parse::<Token![,]>()?;
+        let pat = Pat::parse_multi_with_leading_vert(input)?;
+        let pat = if input.peek(Token![if]) {
+            let if_token = input.parse()?;
+            let guard = input.parse()?;
+            Pat::Guard(syn::PatGuard { attrs: Vec::new(), pat: Box::new(pat), if_token, guard })
+        } else {
+            pat
+        };
+        input.parse::<Option<Token![,]>>()?;
+        Ok(MatchesInput(value, pat))
+    }
+}
+
+fn parse_matches(tokens: &TokenStream) -> Option<(Expr, Pat)> {
+    syn::parse2::<MatchesInput>(tokens.clone()).ok().map(|input| (input.0, input.1))
+}
+
+/// A path that names a type: the first argument of `query_as!`.
+fn is_type_path(path: &syn::ExprPath) -> bool {
+    path.path.segments.last().is_some_and(|s| {
+        let name = s.ident.to_string();
+        name == "_" || name.starts_with(|c: char| c.is_uppercase()) && name.contains(|c: char| c.is_lowercase())
+    })
+}
+
+/// Splits at the commas that stand outside of groups. (Commas between `<` and `>` split too; callers cope.)
+fn split_commas(tokens: &TokenStream) -> Vec<TokenStream> {
+    let mut parts = Vec::new();
+    let mut part: Vec<TokenTree> = Vec::new();
+    for token in tokens.clone() {
+        match &token {
+            TokenTree::Punct(p) if p.as_char() == ',' => parts.push(std::mem::take(&mut part).into_iter().collect()),
+            TokenTree::Punct(p) if p.as_char() == ';' && part.is_empty() => {}
+            _ => part.push(token),
+        }
+    }
+    if !part.is_empty() {
+        parts.push(part.into_iter().collect());
+    }
+    parts
+}
+
+/// What follows the first comma.
+fn rest_of(tokens: &TokenStream) -> TokenStream {
+    let mut tokens = tokens.clone().into_iter();
+    for token in tokens.by_ref() {
+        if matches!(&token, TokenTree::Punct(p) if p.as_char() == ',') {
+            break;
+        }
+    }
+    tokens.collect()
+}
+
+/// The value of a tracing field: `name = %value`, `?value`, `target: "x"`.
+fn strip_field(tokens: TokenStream) -> TokenStream {
+    let list: Vec<TokenTree> = tokens.into_iter().collect();
+    let single = |at: usize, c: char| matches!(&list[at], TokenTree::Punct(p) if p.as_char() == c && p.spacing() == proc_macro2::Spacing::Alone);
+    let named = (0..list.len()).take(8).find(|at| single(*at, '=') || single(*at, ':'));
+    let named = named
+        .filter(|at| list[..*at].iter().all(|t| matches!(t, TokenTree::Ident(_) | TokenTree::Literal(_)) || is_dot(t)));
+    let mut from = named.map_or(0, |at| at + 1);
+    if from < list.len() && matches!(&list[from], TokenTree::Punct(p) if matches!(p.as_char(), '%' | '?')) {
+        from += 1;
+    }
+    list.into_iter().skip(from).collect()
+}
+
+fn is_dot(token: &TokenTree) -> bool {
+    matches!(token, TokenTree::Punct(p) if p.as_char() == '.')
+}
+
+/// Expressions in `key => value`, `key: value`, `{ .. }` and `[ .. ]` of literal-like macros.
+fn loose_expressions(tokens: TokenStream) -> Option<Vec<Expr>> {
+    let mut out = Vec::new();
+    let mut pending = vec![tokens];
+    while let Some(tokens) = pending.pop() {
+        if tokens.is_empty() {
+            continue;
+        }
+        if let Ok(expr) = syn::parse2::<Expr>(tokens.clone()) {
+            out.push(expr);
+            continue;
+        }
+        let list: Vec<TokenTree> = tokens.into_iter().collect();
+        if let [TokenTree::Group(group)] = &list[..] {
+            pending.extend(split_commas(&group.stream()).into_iter().rev());
+            continue;
+        }
+        let at = list.iter().position(|t| matches!(t, TokenTree::Punct(p) if matches!(p.as_char(), ':' | '=')))?;
+        let mut value = list.into_iter().skip(at + 1).peekable();
+        if matches!(value.peek(), Some(TokenTree::Punct(p)) if p.as_char() == '>') {
+            value.next();
+        }
+        let value: TokenStream = value.collect();
+        if value.is_empty() {
+            return None;
+        }
+        pending.push(value);
+    }
+    Some(out)
+}
