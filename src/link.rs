@@ -8,16 +8,21 @@
 //! block has its captures as further parameters after its own: capture `j` is `Param(params.len() + j)`;
 //! [`Program::outer`] rewrites such a value in the terms of the function around it.
 
+mod chain;
 mod expected;
+mod fields;
 mod flow;
+mod fold;
 mod index;
 pub mod matching;
 mod memo;
 mod methods;
 mod names;
+mod rebuild;
 mod tables;
 mod targets;
 mod types;
+mod values;
 
 use crate::ir::{
     Call, Function, FunctionId, ImplDef, OpKind, OpRef, Operand, Rvalue, Site, Ty, TypeDef, Unit, UseDef, Value, Var,
@@ -134,42 +139,42 @@ impl Program {
 
     /// What the operand can be, in the terms of `function`. `Ok(x)`, `.await`, `?`, references and conversions are seen
     /// through; `Some(x)` stays an [`Value::Aggregate`] where it is written and is peeled by patterns and `unwrap`s.
-    pub fn value(&self, _function: FunctionId, _operand: &Operand) -> Value {
-        Value::Unknown
+    pub fn value(&self, function: FunctionId, operand: &Operand) -> Value {
+        values::Eval::new(self).operand(function, operand)
     }
 
     /// Like [`Program::value`] at the op `at`, for builders: later statements that change the variable
     /// (`cmd.arg(k);`, `if x { cmd.arg("NX"); }`) before `at` are folded into the chain in statement order;
     /// steps in blocks that do not dominate `at` are marked [`crate::ir::CallValue::conditional`].
-    pub fn chain(&self, function: FunctionId, operand: &Operand, _at: OpRef) -> Value {
-        self.value(function, operand)
+    pub fn chain(&self, function: FunctionId, operand: &Operand, at: OpRef) -> Value {
+        self.chain_of(function, operand, at)
     }
 
     /// What the function returns, in its own terms: all `return`s joined, `Err(..)` left out.
-    pub fn return_value(&self, _function: FunctionId) -> Value {
-        Value::Unknown
+    pub fn return_value(&self, function: FunctionId) -> Value {
+        values::Eval::new(self).result(function)
     }
 
     /// A callee's value in the terms of the caller: parameters replaced by the call's arguments.
-    pub fn instantiate(&self, value: &Value, _call: &Call, _caller: FunctionId) -> Value {
-        value.clone()
+    pub fn instantiate(&self, value: &Value, call: &Call, caller: FunctionId) -> Value {
+        self.instantiate_with(value, call, caller)
     }
 
     /// The value of a closure or async block in the terms of its parent (captures replaced); its own parameters become
-    /// [`Value::Unknown`]. `None` when the function is no closure.
-    pub fn outer(&self, _function: FunctionId, _value: &Value) -> Option<(FunctionId, Value)> {
-        None
+    /// [`Value::Local`]s of the closure. `None` when the function is no closure.
+    pub fn outer(&self, function: FunctionId, value: &Value) -> Option<(FunctionId, Value)> {
+        self.outer_of(function, value)
     }
 
     /// The value with every field of a typed parameter as [`Value::TypeField`] (`self.key` of `lock::Lease` ->
     /// `TypeField("lock::Lease", "key")`), so that it can be compared across functions.
-    pub fn absolute(&self, _function: FunctionId, value: &Value) -> Value {
-        value.clone()
+    pub fn absolute(&self, function: FunctionId, value: &Value) -> Value {
+        self.absolute_of(function, value)
     }
 
     /// What is stored in a field by all constructors and setters of the type, each in the terms of its function.
-    pub fn field_values(&self, _type_path: &str, _field: &str) -> Vec<(FunctionId, Value)> {
-        Vec::new()
+    pub fn field_values(&self, type_path: &str, field: &str) -> Vec<(FunctionId, Value)> {
+        self.stored_in(type_path, field)
     }
 
     /// Inferred type of an operand: references stripped, wrappers (`Arc`, `Result`, `Option`) kept.
@@ -180,7 +185,11 @@ impl Program {
 
     /// The type methods are looked up on: [`Program::ty`] without `Arc`, `Box`, lock guards, futures and the like.
     pub fn receiver(&self, function: FunctionId, operand: &Operand) -> Ty {
-        let mut ty = types::awaited(&self.ty(function, operand));
+        self.peeled(function, self.ty(function, operand))
+    }
+
+    fn peeled(&self, function: FunctionId, ty: Ty) -> Ty {
+        let mut ty = types::awaited(&ty);
         for _ in 0..8 {
             let wrapped = tables::tables().is_wrapper(&ty) || ty.last() == "Option" || ty.last().ends_with("Result");
             match self.deref(function, &ty) {

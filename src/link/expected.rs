@@ -3,7 +3,9 @@
 use super::Program;
 use super::flow::UseSite;
 use super::types::{Infer, awaited};
-use crate::ir::{BinaryOp, Call, Callee, FunctionId, Guard, Lit, OpKind, Operand, Pattern, Rvalue, Ty, UnaryOp, Var};
+use crate::ir::{
+    BinaryOp, Call, Callee, Exit, FunctionId, Guard, Lit, OpKind, Operand, Pattern, Rvalue, Ty, UnaryOp, Var,
+};
 
 /// Variables that one question may follow.
 const STEPS: usize = 64;
@@ -70,7 +72,7 @@ impl Search<'_> {
     fn op(&mut self, f: FunctionId, var: Var, kind: &OpKind, dst: Option<Var>, layer: Layer) -> Ty {
         let payload = layer == Layer::Payload;
         match kind {
-            OpKind::Return(_, crate::ir::Exit::Diverge) | OpKind::Drop(_) => Ty::unknown(),
+            OpKind::Return(_, Exit::Diverge | Exit::Question) | OpKind::Drop(_) => Ty::unknown(),
             OpKind::Return(..) => self.returned(f, layer),
             OpKind::Store(base, path, value) if is(value, var) => {
                 let mut infer = Infer::new(self.program);

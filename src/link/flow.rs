@@ -191,6 +191,10 @@ fn each_rvalue_operand<'a>(value: &'a Rvalue, f: &mut dyn FnMut(&'a Operand)) {
 pub(super) struct Flow {
     /// Immediate dominator of each reachable block.
     idom: Vec<Option<usize>>,
+    /// Place of each block in reverse postorder.
+    order: Vec<usize>,
+    /// Blocks that can be reached from each block's end, as bits.
+    reach: Vec<Vec<u64>>,
     successors: Vec<Vec<usize>>,
 }
 
@@ -202,8 +206,9 @@ impl Flow {
             .iter()
             .map(|b| b.edges.iter().map(|e| e.to.0 as usize).filter(|to| *to < count).collect())
             .collect();
-        let mut flow = Flow { idom: vec![None; count], successors };
+        let mut flow = Flow { idom: vec![None; count], order: vec![usize::MAX; count], reach: Vec::new(), successors };
         flow.dominators();
+        flow.reach = (0..count).map(|from| flow.reachable(from)).collect();
         flow
     }
 
@@ -217,6 +222,7 @@ impl Flow {
         let mut number = vec![usize::MAX; count];
         for (i, block) in order.iter().enumerate() {
             number[*block] = i;
+            self.order[*block] = order.len() - i;
         }
         let mut predecessors = vec![Vec::new(); count];
         for (from, list) in self.successors.iter().enumerate() {
@@ -294,12 +300,29 @@ impl Flow {
         }
     }
 
-    /// Blocks that can be reached from `from`'s end, `from` itself only through a loop.
-    pub(super) fn reachable(&self, from: BlockId) -> Vec<bool> {
-        let mut seen = vec![false; self.successors.len()];
-        let mut stack: Vec<usize> = self.successors.get(from.0 as usize).cloned().unwrap_or_default();
+    /// Whether control can come from after op `a` to op `b`.
+    pub(super) fn reaches(&self, a: OpRef, b: OpRef) -> bool {
+        if a.block == b.block && a.index < b.index {
+            return true;
+        }
+        let to = b.block.0 as usize;
+        self.reach
+            .get(a.block.0 as usize)
+            .is_some_and(|bits| bits.get(to / 64).is_some_and(|w| w & (1 << (to % 64)) != 0))
+    }
+
+    /// Sorts ops in the order in which control meets them.
+    pub(super) fn position(&self, at: OpRef) -> (usize, u32) {
+        (self.order.get(at.block.0 as usize).copied().unwrap_or(usize::MAX), at.index)
+    }
+
+    fn reachable(&self, from: usize) -> Vec<u64> {
+        let mut seen = vec![0u64; self.successors.len().div_ceil(64)];
+        let mut stack: Vec<usize> = self.successors[from].clone();
         while let Some(block) = stack.pop() {
-            if !std::mem::replace(&mut seen[block], true) {
+            let (word, bit) = (block / 64, 1 << (block % 64));
+            if seen[word] & bit == 0 {
+                seen[word] |= bit;
                 stack.extend(&self.successors[block]);
             }
         }

@@ -77,7 +77,7 @@ impl Infer<'_> {
             return found;
         }
         // `unwrap` and kin on what is not known to be wrapped.
-        if tables().is_unwrap(name) || tables().is_unwrap_or(name) {
+        if tables().is_unwrap(name) || tables().is_unwrap_with(name) || tables().is_unwrap_or(name) {
             return payload(&receiver);
         }
         Ty::unknown()

@@ -78,11 +78,6 @@ impl Names {
         self.known.contains_key(path) || self.modules.contains(path)
     }
 
-    /// Whether the path names a module, type or function of the workspace.
-    pub(super) fn is_workspace(&self, path: &str) -> bool {
-        self.exists(path) || path.split("::").next().is_some_and(|first| self.crates.contains(first))
-    }
-
     /// Canonical path of `path` as seen from `module`.
     pub(super) fn canonical(&self, module: &str, path: &str) -> String {
         let mut path = tables().reexport(path.trim_start_matches("::").to_owned());

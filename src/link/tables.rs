@@ -44,6 +44,7 @@ struct ValuesFile {
     once_init: Vec<String>,
     see_through: SeeThrough,
     unwrap: Vec<String>,
+    unwrap_with: Vec<String>,
     unwrap_or: Vec<String>,
     durations: HashMap<String, i64>,
     duration_reads: HashMap<String, i64>,
@@ -231,6 +232,11 @@ impl Tables {
     /// Methods that take the payload out (`unwrap`, `expect`).
     pub(super) fn is_unwrap(&self, name: &str) -> bool {
         self.values.unwrap.iter().any(|m| m == name)
+    }
+
+    /// Methods that take the payload out and have one argument that says nothing of it (`expect`).
+    pub(super) fn is_unwrap_with(&self, name: &str) -> bool {
+        self.values.unwrap_with.iter().any(|m| m == name)
     }
 
     /// Methods that take the payload out or give their argument (`unwrap_or`).

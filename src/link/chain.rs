@@ -1,0 +1,340 @@
+//! Builders that later statements change: `let mut cmd = redis::cmd("SET"); cmd.arg(k); if x { cmd.arg("NX"); }`.
+
+use super::Program;
+use super::flow::{Def, Flow, UseSite};
+use super::fold;
+use super::memo::FunctionMemo;
+use super::rebuild::substitute;
+use super::tables::tables;
+use super::types::Infer;
+use super::values::Eval;
+use crate::ir::{
+    At, BinaryOp, Call, CallValue, Callee, Exit, Function, FunctionId, OpKind, OpRef, Operand, Piece, Rvalue, Ty, Use,
+    Value, Var,
+};
+
+/// Builder steps and helper calls that one question may follow.
+const DEPTH: usize = 64;
+
+impl Program {
+    /// See [`Program::chain`].
+    pub(super) fn chain_of(&self, f: FunctionId, operand: &Operand, at: OpRef) -> Value {
+        let mut chains = Chains { program: self, active: Vec::new() };
+        chains.operand(f, operand, at)
+    }
+}
+
+struct Chains<'p> {
+    program: &'p Program,
+    active: Vec<(FunctionId, Var, OpRef)>,
+}
+
+impl<'p> Chains<'p> {
+    fn function(&self, f: FunctionId) -> &'p Function {
+        self.program.function(f)
+    }
+
+    fn plain(&self, f: FunctionId, operand: &Operand) -> Value {
+        Eval::new(self.program).operand(f, operand)
+    }
+
+    fn operand(&mut self, f: FunctionId, operand: &Operand, at: OpRef) -> Value {
+        let Operand::Var(var, _) = operand else { return self.plain(f, operand) };
+        let key = (f, *var, at);
+        if self.active.len() > DEPTH || self.active.contains(&key) {
+            return self.plain(f, operand);
+        }
+        let function = self.function(f);
+        let Some(memo) = self.program.memo.of(f, function) else { return Value::Unknown };
+        self.active.push(key);
+        let value = self.var(f, memo, *var, at).unwrap_or_else(|| self.plain(f, operand));
+        self.active.pop();
+        if fold::size(&value) > fold::MAX_NODES { Value::Unknown } else { value }
+    }
+
+    /// `None`: nothing changes the variable, its plain value is all there is.
+    fn var(&mut self, f: FunctionId, memo: &FunctionMemo, var: Var, at: OpRef) -> Option<Value> {
+        let function = self.function(f);
+        let flow = memo.flow(function);
+        let ty = self.builder_ty(f, var);
+        let steps = if ty.is_unknown() { Vec::new() } else { self.steps(f, memo, flow, var, &ty, at) };
+        let base = self.base(f, memo, flow, var, at);
+        if steps.is_empty() {
+            return base;
+        }
+        let mut value = base.unwrap_or_else(|| self.plain(f, &Operand::Var(var, Use::Ref)));
+        for (step, changes) in steps {
+            let conditional = !flow.dominates(step, at);
+            value = match changes {
+                Change::Step => self.step(f, step, value, &ty, conditional),
+                Change::Helper(index) => self.helper(f, step, index, value, conditional),
+            };
+        }
+        Some(value)
+    }
+
+    /// The builder type of a variable, or unknown.
+    fn builder_ty(&self, f: FunctionId, var: Var) -> Ty {
+        let ty = Infer::new(self.program).var(f, var);
+        let ty = self.program.peeled(f, ty);
+        if tables().builder(&ty.path).is_some() { ty } else { Ty::unknown() }
+    }
+
+    /// What the variable is by its own definitions before `at`.
+    fn base(&mut self, f: FunctionId, memo: &FunctionMemo, flow: &Flow, var: Var, at: OpRef) -> Option<Value> {
+        let function = self.function(f);
+        let defs = memo.defuse.defs.get(var.0 as usize)?;
+        let mut reaching: Vec<OpRef> = Vec::new();
+        let mut other = false;
+        for def in defs {
+            match def {
+                Def::Op(op) if flow.reaches(*op, at) => reaching.push(*op),
+                Def::Op(_) => {}
+                _ => other = true,
+            }
+        }
+        reaching.sort_by_key(|op| flow.position(*op));
+        // Definitions before the last one that dominates the use are overwritten.
+        let last = reaching.iter().rposition(|op| flow.dominates(*op, at));
+        let from = last.unwrap_or(0);
+        let mut value: Option<Value> = match (last, other) {
+            (None, true) => None,
+            _ => {
+                let first = reaching.get(from)?;
+                self.def(f, function, *first)
+            }
+        };
+        for op in reaching.iter().skip(if last.is_none() && other { 0 } else { from + 1 }) {
+            let next = self.def(f, function, *op)?;
+            let before = value.unwrap_or_else(|| self.plain(f, &Operand::Var(var, Use::Ref)));
+            value = Some(conditional_on(&before, next));
+        }
+        value
+    }
+
+    /// The value that an op gives its destination, builders inside followed.
+    fn def(&mut self, f: FunctionId, function: &'p Function, at: OpRef) -> Option<Value> {
+        let op = function.op(at);
+        match &op.kind {
+            OpKind::Let(Rvalue::Use(operand) | Rvalue::Await(operand)) => Some(self.operand(f, operand, at)),
+            OpKind::Let(Rvalue::Binary(BinaryOp::Add, a, b)) => {
+                let (a, b) = (self.operand(f, a, at), self.operand(f, b, at));
+                Some(fold::binary(BinaryOp::Add, &a, &b))
+            }
+            OpKind::Call(call) => match &call.callee {
+                Callee::Method(name) => {
+                    let receiver = call.args.first()?;
+                    let ty = self.program.receiver(f, receiver);
+                    if tables().builder(&ty.path).is_some() && call.targets.is_empty() {
+                        let receiver = self.operand(f, receiver, at);
+                        return Some(self.step(f, at, receiver, &ty, false));
+                    }
+                    if tables().sees_through_method(name) && call.args.len() == 1 && call.targets.is_empty() {
+                        return Some(self.operand(f, receiver, at));
+                    }
+                    self.plain_dst(f, op.dst)
+                }
+                _ => self.plain_dst(f, op.dst),
+            },
+            _ => self.plain_dst(f, op.dst),
+        }
+    }
+
+    fn plain_dst(&self, f: FunctionId, dst: Option<Var>) -> Option<Value> {
+        let var = dst?;
+        let memo = self.program.memo.of(f, self.function(f))?;
+        // With several definitions the variable's value is their join, not this one.
+        match memo.defuse.defs.get(var.0 as usize)?.as_slice() {
+            [_] => Some(self.plain(f, &Operand::Var(var, Use::Ref))),
+            _ => {
+                let op = memo.defuse.defs[var.0 as usize].iter().find_map(|def| match def {
+                    Def::Op(at) => Some(*at),
+                    _ => None,
+                })?;
+                Some(Eval::new(self.program).op_value(f, op))
+            }
+        }
+    }
+
+    /// Ops between the variable's definition and `at` that change it in place, in order.
+    fn steps(
+        &self,
+        f: FunctionId,
+        memo: &FunctionMemo,
+        flow: &Flow,
+        var: Var,
+        ty: &Ty,
+        at: OpRef,
+    ) -> Vec<(OpRef, Change)> {
+        let function = self.function(f);
+        let defs: Vec<OpRef> = memo.defuse.defs[var.0 as usize]
+            .iter()
+            .filter_map(|def| match def {
+                Def::Op(op) => Some(*op),
+                _ => None,
+            })
+            .collect();
+        let killed = |step: OpRef| {
+            defs.iter().any(|def| flow.reaches(step, *def) && !flow.reaches(*def, step) && flow.dominates(*def, at))
+        };
+        let mut out = Vec::new();
+        for site in &memo.defuse.uses[var.0 as usize] {
+            let UseSite::Op(op) = site else { continue };
+            if *op == at || !flow.reaches(*op, at) || killed(*op) {
+                continue;
+            }
+            let OpKind::Call(call) = &function.op(*op).kind else { continue };
+            let receiver = matches!(call.args.first(), Some(Operand::Var(v, _)) if *v == var);
+            if let (Callee::Method(name), true) = (&call.callee, receiver) {
+                if call.targets.is_empty() && changes(ty, name) {
+                    self.follow(f, memo, flow, *op, ty, at, &mut out);
+                }
+            } else if let Some(i) =
+                call.args.iter().position(|a| matches!(a, Operand::Var(v, Use::RefMut) if *v == var))
+                && call.targets.len() == 1
+            {
+                out.push((*op, Change::Helper(i)));
+            }
+        }
+        out.sort_by_key(|(op, _)| flow.position(*op));
+        out.dedup();
+        out
+    }
+
+    /// A step and those chained on its result: `cmd.arg(a).arg(b);`.
+    #[allow(clippy::too_many_arguments)]
+    fn follow(
+        &self,
+        f: FunctionId,
+        memo: &FunctionMemo,
+        flow: &Flow,
+        op: OpRef,
+        ty: &Ty,
+        at: OpRef,
+        out: &mut Vec<(OpRef, Change)>,
+    ) {
+        let function = self.function(f);
+        let mut next = Some(op);
+        while let Some(op) = next.take() {
+            if out.len() > 256 || out.contains(&(op, Change::Step)) {
+                return;
+            }
+            out.push((op, Change::Step));
+            let Some(dst) = function.op(op).dst else { return };
+            for site in &memo.defuse.uses[dst.0 as usize] {
+                let UseSite::Op(user) = site else { continue };
+                let OpKind::Call(call) = &function.op(*user).kind else { continue };
+                let receiver = matches!(call.args.first(), Some(Operand::Var(v, _)) if *v == dst);
+                if let (Callee::Method(name), true) = (&call.callee, receiver)
+                    && *user != at
+                    && changes(ty, name)
+                    && flow.reaches(*user, at)
+                {
+                    next = Some(*user);
+                }
+            }
+        }
+    }
+
+    /// One builder call on top of a value.
+    fn step(&mut self, f: FunctionId, at: OpRef, receiver: Value, ty: &Ty, conditional: bool) -> Value {
+        let op = self.function(f).op(at);
+        let OpKind::Call(call) = &op.kind else { return receiver };
+        let mut args = vec![receiver];
+        args.extend(call.args.iter().skip(1).map(|arg| self.operand(f, arg, at)));
+        let value = CallValue {
+            name: format!(".{}", call.name()),
+            receiver: ty.path.clone(),
+            args,
+            generics: call.generics.clone(),
+            at: At(Some(op.span)),
+            conditional,
+        };
+        match ty.path.as_str() {
+            "String" | "Vec" => grown(call, value),
+            _ => Value::Call(Box::new(value)),
+        }
+    }
+
+    /// A workspace function that got `&mut` of the builder: its steps on its parameter.
+    fn helper(&mut self, f: FunctionId, at: OpRef, index: usize, value: Value, conditional: bool) -> Value {
+        let OpKind::Call(call) = &self.function(f).op(at).kind else { return value };
+        let [target] = call.targets.as_slice() else { return value };
+        let callee = self.function(*target);
+        let Some(param) = callee.params.get(index) else { return value };
+        let exits: Vec<OpRef> = callee
+            .ops()
+            .filter(|(_, op)| matches!(op.kind, OpKind::Return(_, Exit::Return)))
+            .map(|(at, _)| at)
+            .collect();
+        let Some(exit) = exits.last() else { return value };
+        let inside = self.operand(*target, &Operand::Var(*param, Use::Ref), *exit);
+        if matches!(inside, Value::Param(_) | Value::Unknown) {
+            return value;
+        }
+        let mut args: Vec<Value> = call.args.iter().map(|arg| self.plain(f, arg)).collect();
+        if let Some(slot) = args.get_mut(index) {
+            *slot = value.clone();
+        }
+        let new = substitute(&inside, &args);
+        if conditional { conditional_on(&value, new) } else { new }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    /// A builder method.
+    Step,
+    /// A call that gets `&mut` of it as this argument.
+    Helper(usize),
+}
+
+/// Whether a method changes a builder in place.
+fn changes(ty: &Ty, name: &str) -> bool {
+    let Some(names) = tables().builder(&ty.path) else { return false };
+    if names.iter().any(|n| n == "*") {
+        return tables().method(ty, name).is_some_and(|result| result.path == ty.path);
+    }
+    names.iter().any(|n| n == name)
+}
+
+/// `after` where it holds on some paths only: steps on top of `before` are marked, anything else is joined.
+fn conditional_on(before: &Value, after: Value) -> Value {
+    match mark(before, after.clone()) {
+        Some(marked) => marked,
+        None => before.clone().join(after),
+    }
+}
+
+fn mark(before: &Value, after: Value) -> Option<Value> {
+    if after == *before {
+        return Some(after);
+    }
+    match after {
+        Value::Call(call) if call.name.starts_with('.') && !call.args.is_empty() => {
+            let mut call = *call;
+            call.args[0] = mark(before, std::mem::replace(&mut call.args[0], Value::Unknown))?;
+            call.conditional = true;
+            Some(Value::Call(Box::new(call)))
+        }
+        _ => None,
+    }
+}
+
+/// Growing of text and lists, as text and lists where that is certain.
+fn grown(call: &Call, mut value: CallValue) -> Value {
+    let name = call.name();
+    let [receiver, added] = value.args.as_mut_slice() else { return Value::Call(Box::new(value)) };
+    match (value.receiver.as_str(), name, &receiver) {
+        ("String", "push_str" | "push" | "write_str", _) => {
+            let joined = fold::template(vec![Piece::Hole(receiver.clone()), Piece::Hole(added.clone())]);
+            if value.conditional { receiver.clone().join(joined) } else { joined }
+        }
+        ("Vec", "push", Value::Aggregate(path, fields)) if path == "[]" && !value.conditional => {
+            let mut fields = fields.clone();
+            fields.push((fields.len().to_string(), added.clone()));
+            Value::Aggregate("[]".to_owned(), fields)
+        }
+        _ => Value::Call(Box::new(value)),
+    }
+}
