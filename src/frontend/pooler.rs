@@ -19,6 +19,7 @@ mod dsn;
 mod env_file;
 mod facts;
 mod files;
+mod gather;
 mod hosted;
 mod image;
 mod ini;
@@ -33,6 +34,7 @@ mod sources;
 mod template;
 mod toml_tree;
 mod tree;
+mod value;
 mod values;
 mod yaml;
 
