@@ -24,6 +24,7 @@
 //! 8. Nothing of the input is executed, no environment variable of the project is expanded, no network is used.
 //! 9. Blindness shows: a call with a lock word or a modelled name that yields no effect is counted and can be listed.
 
+pub mod analysis;
 pub mod cli;
 pub mod discover;
 pub mod finding;

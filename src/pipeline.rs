@@ -1,8 +1,16 @@
 //! From a workspace to findings: lowering, linking, models, analysis, rules.
 
-use crate::discover::Workspace;
+use crate::analysis::Analyzer;
+use crate::analysis::lock::Locks;
+use crate::discover::{Names, Workspace};
 use crate::finding::Finding;
-use crate::source::{Problem, Sources, Span};
+use crate::frontend::{self, pooler, pooler::PoolerFacts};
+use crate::ir::{FunctionKind, Unit};
+use crate::link::Program;
+use crate::model::{self, Models};
+use crate::rule::Context;
+use crate::source::{FileId, Language, Problem, ProblemKind, SourceFile, Sources, Span};
+use rayon::prelude::*;
 
 /// What a run is asked to do, apart from what to read.
 #[derive(Clone, Debug, Default)]
@@ -58,16 +66,131 @@ pub struct Stats {
     pub unreached: Vec<String>,
 }
 
+/// Rounds of loading further files: callers of what takes or gives back locks, and what runs under them.
+const ROUNDS: usize = 3;
+
+/// Stack of the threads that parse and analyse: nested input is bounded, but parsers recurse.
+const STACK: usize = 64 << 20;
+
 /// Runs everything on a workspace. Deterministic: the same workspace gives the same outcome for any number of threads.
 pub fn run(workspace: Workspace, options: &Options) -> Outcome {
-    let _ = options;
-    let Workspace { sources, problems, files_read, .. } = workspace;
+    let run = move || analyse(workspace, options);
+    std::thread::scope(|scope| match std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run) {
+        Ok(handle) => handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        Err(_) => Outcome::default(),
+    })
+}
+
+fn analyse(mut workspace: Workspace, options: &Options) -> Outcome {
+    let pool = rayon::ThreadPoolBuilder::new().stack_size(STACK).build();
+    let lower_all = |workspace: &Workspace, files: &[FileId]| -> Vec<Unit> {
+        let lower = || files.par_iter().map(|id| lower(workspace, *id)).collect();
+        match &pool {
+            Ok(pool) => pool.install(lower),
+            Err(_) => files.iter().map(|id| self::lower(workspace, *id)).collect(),
+        }
+    };
+    let mut files: Vec<FileId> = workspace.sources.iter().map(|f| f.id).collect();
+    let mut units = lower_all(&workspace, &files);
+    for round in 0..ROUNDS {
+        let names = wanted(&units, round);
+        let more = workspace.more(&names);
+        if more.is_empty() {
+            break;
+        }
+        units.extend(lower_all(&workspace, &more));
+        files.extend(more);
+    }
+    let configs: Vec<&SourceFile> = workspace.sources.iter().filter(|f| f.language == Language::Config).collect();
+    let poolers = pooler::read(&configs);
+    let mut problems = workspace.problems.clone();
+    problems.extend(units.iter().flat_map(|u| u.problems.iter().cloned()));
+    problems.extend(poolers.problems.iter().cloned());
+    problems.sort();
+    problems.dedup();
+
+    let opaque: Vec<Span> = units.iter().flat_map(|u| u.opaque.iter().copied()).collect();
+    let files_lowered = files.iter().filter(|id| workspace.sources.get(**id).language != Language::Config).count();
+    let files_read = workspace.files_read;
+    let models = models(options);
+    let mut program = Program::link(workspace.sources, units);
+    let understood = model::apply(&mut program, &models, &model::Versions::new());
+    let findings = judge(&program, &poolers, options);
     let unread = |kind| problems.iter().filter(|p| p.kind == kind).count();
+    let mut not_understood: Vec<(Span, String)> =
+        understood.missed.into_iter().map(|m| (m.span, format!("`{}`: {}", m.name, m.why))).collect();
+    not_understood.extend(opaque.into_iter().map(|span| (span, "macro that could not be read".to_string())));
+    not_understood.sort();
     let stats = Stats {
         files_read,
-        files_unread: unread(crate::source::ProblemKind::FileUnread),
-        items_unread: unread(crate::source::ProblemKind::PartUnread),
-        ..Stats::default()
+        files_lowered,
+        files_unread: unread(ProblemKind::FileUnread),
+        items_unread: unread(ProblemKind::PartUnread),
+        understood: understood.understood,
+        not_understood,
+        unreached: Vec::new(),
     };
-    Outcome { sources, findings: Vec::new(), problems, stats }
+    Outcome { sources: program.sources, findings, problems, stats }
+}
+
+/// Explores the program and asks every rule.
+fn judge(program: &Program, poolers: &PoolerFacts, options: &Options) -> Vec<Finding> {
+    let analyzer = Analyzer::new(program, options.include_tests);
+    let locks = Locks::decide(&analyzer, options.include_tests);
+    let context =
+        Context { program, analyzer: &analyzer, locks: &locks, poolers, include_tests: options.include_tests };
+    let mut findings = Vec::new();
+    for rule in crate::rules::all() {
+        if options.rules.as_ref().is_none_or(|wanted| wanted.contains(&rule.id)) {
+            (rule.check)(&context, &mut findings);
+        }
+    }
+    let path = |f: &Finding| program.sources.get(f.span.file).path.clone();
+    findings.sort_by_cached_key(|f| (path(f), f.span, f.rule, f.message.clone()));
+    findings.dedup_by(|a, b| a.rule == b.rule && a.span == b.span);
+    findings
+}
+
+fn models(options: &Options) -> std::borrow::Cow<'static, Models> {
+    let builtin = Models::builtin();
+    let Some(text) = &options.models else { return std::borrow::Cow::Borrowed(builtin) };
+    let mut own = builtin.clone();
+    // The configuration was checked when it was loaded: what does not fit was reported there.
+    let _ = own.add("leaselint.toml", text);
+    std::borrow::Cow::Owned(own)
+}
+
+fn lower(workspace: &Workspace, id: FileId) -> Unit {
+    let file = workspace.sources.get(id);
+    match file.language {
+        Language::Rust => frontend::rust::lower(file, &workspace.context(id)),
+        Language::Sql => Unit::default(),
+        Language::Lua => Unit::default(),
+        Language::Config => Unit::default(),
+    }
+}
+
+/// Names whose files are needed next. First the callers of every function of the files with lock words and the types
+/// they define; then what those files call.
+fn wanted(units: &[Unit], round: usize) -> Names {
+    let mut names = Names::default();
+    for unit in units {
+        for f in &unit.functions {
+            let item = matches!(f.kind, FunctionKind::Item);
+            if round < 2 && item && f.name.len() > 3 {
+                names.called.insert(f.name.clone());
+            }
+            if round == 0 || round == 2 {
+                for (_, _, call) in f.calls() {
+                    if matches!(call.callee, crate::ir::Callee::Path(_) | crate::ir::Callee::Method(_))
+                        && call.name().len() > 3
+                    {
+                        names.defined.insert(call.name().to_string());
+                    }
+                }
+            }
+        }
+        names.defined.extend(unit.types.iter().map(|t| t.path.rsplit("::").next().unwrap_or("").to_string()));
+    }
+    names
 }

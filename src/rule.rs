@@ -1,6 +1,10 @@
 //! What a rule is.
 
+pub mod context;
+mod gates;
 pub mod page;
+
+pub use context::Context;
 
 use crate::finding::{Finding, Severity};
 
@@ -56,10 +60,4 @@ pub struct Rule {
     pub page: &'static str,
     /// The check.
     pub check: fn(&Context<'_>, &mut Vec<Finding>),
-}
-
-/// Everything a rule may ask.
-pub struct Context<'a> {
-    /// The linked program.
-    pub program: &'a crate::link::Program,
 }

@@ -5,8 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use leaselint::frontend::pooler::{self, May, Mode, PoolerFacts, Resolution};
-use leaselint::ir::{Piece, Value};
+use leaselint::frontend::pooler::{self, PoolerFacts};
 use leaselint::source::{Language, Sources};
 
 fn load(dir: &Path) -> (Sources, PoolerFacts) {
@@ -56,63 +55,4 @@ fn descriptions() {
         }
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
-}
-
-fn case(name: &str) -> PoolerFacts {
-    load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/pooler").join(name)).1
-}
-
-fn met(resolution: Resolution) -> (Option<Mode>, bool) {
-    match resolution {
-        Resolution::Through { mode, certain, .. } => (Some(mode), certain),
-        Resolution::Direct => (None, true),
-        Resolution::Unknown => (None, false),
-    }
-}
-
-#[test]
-fn a_direct_connection_string_is_clean_beside_a_pooler() {
-    let facts = case("compose_two_dsns");
-    assert_eq!(met(facts.for_env("DATABASE_URL")), (Some(Mode::Transaction), true));
-    assert_eq!(facts.for_env("DIRECT_URL"), Resolution::Direct);
-    assert_eq!(facts.for_env("NO_SUCH_URL"), Resolution::Unknown);
-    assert!(matches!(facts.may_meet(), May::Meets(route) if route.mode == Mode::Transaction));
-    let swapped = case("compose_swapped_dsns");
-    assert_eq!(swapped.for_env("DATABASE_URL"), Resolution::Direct);
-    assert!(matches!(swapped.for_env("POOLED_URL"), Resolution::Through { dropped_after_each_tx: true, .. }));
-}
-
-#[test]
-fn nothing_harmful_is_nothing_to_meet() {
-    for name in
-        ["pgdog", "rds_proxy", "pgbouncer_absent_mode", "no_pooler", "port_proves_nothing", "compose_image_default"]
-    {
-        let facts = case(name);
-        assert_eq!(facts.worst(), None, "{name}");
-        assert_eq!(facts.may_meet(), May::No, "{name}");
-    }
-}
-
-#[test]
-fn keys_of_settings_are_the_variables_that_override_them() {
-    let facts = case("service_config");
-    for name in ["database.url", "DATABASE_URL", "APP__DATABASE__URL"] {
-        assert_eq!(met(facts.for_env(name)), (Some(Mode::Transaction), true), "{name}");
-    }
-    assert_eq!(facts.for_env("database.lock_url"), Resolution::Direct);
-}
-
-#[test]
-fn values_of_code() {
-    let facts = case("env_parts");
-    let text = |text: &str| Piece::Text(text.to_string());
-    let env = |name: &str| Piece::Hole(Value::Env(name.to_string()));
-    let pooled = Value::Template(vec![text("postgres://app@"), env("DB_HOST"), text("/shop")]);
-    assert_eq!(met(facts.for_value(&pooled, "src/main.rs")), (Some(Mode::Transaction), true));
-    let direct = Value::Template(vec![text("postgres://"), env("DB_USER"), text("@db/shop")]);
-    assert_eq!(facts.for_value(&direct, "src/main.rs"), Resolution::Direct);
-    let either = Value::Join(vec![pooled, direct]);
-    assert_eq!(met(facts.for_value(&either, "src/main.rs")), (Some(Mode::Transaction), false));
-    assert_eq!(met(facts.for_dsn("host=pgbouncer user=app dbname=shop")), (Some(Mode::Transaction), true));
-    assert_eq!(facts.for_value(&Value::Unknown, ""), Resolution::Unknown);
 }

@@ -19,7 +19,6 @@ mod dsn;
 mod env_file;
 mod facts;
 mod files;
-mod gather;
 mod hosted;
 mod image;
 mod ini;
@@ -34,7 +33,6 @@ mod sources;
 mod template;
 mod toml_tree;
 mod tree;
-mod value;
 mod values;
 mod yaml;
 

@@ -16,7 +16,7 @@ pub(super) struct Context<'a> {
     /// Documents of YAML and TOML files.
     pub trees: BTreeMap<FileId, Vec<Node>>,
     env: BTreeMap<String, (FileId, Vec<Var>)>,
-    /// Values of a Helm chart or variables of a role that a template used: such a setting is not a pooler of its own.
+    /// Values of a Helm chart that a template used: such a setting is not a pooler of its own.
     used_values: RefCell<BTreeSet<(FileId, usize)>>,
     pub problems: Vec<Problem>,
 }
@@ -184,10 +184,6 @@ impl Lookup for Surroundings<'_> {
         ["vars/main.yml", "defaults/main.yml", "vars/main.yaml", "defaults/main.yaml"]
             .iter()
             .filter_map(|name| self.context.files.get(&join(role, name)))
-            .find_map(|file| {
-                let text = self.context.trees(file.id).first()?.get(path)?.text()?;
-                self.context.used_values.borrow_mut().insert((file.id, text.place.start));
-                Some(text.value.clone())
-            })
+            .find_map(|file| self.context.trees(file.id).first()?.str_at(&[path]).map(str::to_string))
     }
 }

@@ -1,7 +1,7 @@
 //! What is known of poolers: the types that the analysis asks.
 
 use super::dsn::Target;
-use crate::source::{FileId, Problem, Span};
+use crate::source::{Problem, Span};
 
 /// When a server connection goes back to the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -95,8 +95,6 @@ pub struct Pooler {
     pub listens: Option<u16>,
     /// Where it is set up.
     pub place: Span,
-    /// Directory of that file.
-    pub(super) dir: String,
 }
 
 /// What one group of clients of a pooler meets.
@@ -189,8 +187,7 @@ pub struct Dsn {
 pub(super) struct Known {
     /// Host name, lower case.
     pub host: String,
-    /// The file that says so, and its directory.
-    pub file: FileId,
+    /// Directory of the file that says so.
     pub dir: String,
     /// Ports published on the host machine, each with the port inside.
     pub published: Vec<(u16, u16)>,

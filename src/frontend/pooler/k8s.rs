@@ -52,7 +52,7 @@ pub(super) struct Cluster {
     /// Poolers that an operator runs, with their host names.
     pub operated: Vec<(Block, String, Vec<String>)>,
     /// Hosts that operators give to databases.
-    pub databases: Vec<(String, FileId)>,
+    pub databases: Vec<(String, String)>,
     /// Pod of each container, by index into `services`.
     pub pods: BTreeMap<usize, String>,
 }
@@ -292,8 +292,9 @@ impl Cluster {
             .unwrap_or_default()
             .to_ascii_lowercase();
         let version = root.str_at(&["apiVersion"]).unwrap_or("");
+        let dir = parent(&file.path).to_string();
         let kind = root.get("kind").map_or(0..0, Node::place);
-        let mut database = |host: String| self.databases.push((host, file.id));
+        let mut database = |host: String| self.databases.push((host, dir.clone()));
         let setting = |path: &[&str], default: Mode| match root.at(path).and_then(Node::text) {
             Some(text) => Setting {
                 mode: Mode::of(&expand(&text.value, lookup)),

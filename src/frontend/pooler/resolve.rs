@@ -6,23 +6,15 @@ use super::files::shared_depth;
 use super::hosted::{Hosted, hosted};
 use super::services::{is_database_image, software_word};
 use super::template::is_known;
-use crate::source::{FileId, Span};
+use crate::source::Span;
 
 /// Who connects.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asker {
-    /// File that names the host, and its directory; of several deployments the nearest one is meant.
-    pub file: Option<FileId>,
-    pub dir: String,
+    /// Directory of the file that names the host; of several deployments the nearest one is meant.
+    pub dir: Option<String>,
     /// Pooler in the same pod, reached as `localhost`.
     pub sidecar: Option<usize>,
-}
-
-impl Asker {
-    /// Greater is nearer: the same file, the same directory, more directories in common.
-    fn nearness(&self, file: FileId, dir: &str) -> (bool, bool, usize) {
-        (self.file == Some(file), self.dir == dir, shared_depth(dir, &self.dir))
-    }
 }
 
 /// `localhost` and kin.
@@ -58,11 +50,13 @@ impl PoolerFacts {
         if found.iter().any(|dsn| dsn.own && dsn.scope.is_some()) {
             found.retain(|dsn| dsn.own || dsn.scope.is_none());
         }
-        // services built from another part of the repository are not this code's
-        let built = |dsn: &&&Dsn| dsn.own && dsn.scope.is_some() && !dsn.dir.is_empty();
-        let around = |dsn: &&&Dsn| path.strip_prefix(dsn.dir.as_str()).is_some_and(|rest| rest.starts_with('/'));
-        if found.iter().filter(built).any(|dsn| around(&dsn)) {
-            found.retain(|dsn| !built(&dsn) || around(&dsn));
+        let around = |dsn: &&&Dsn| {
+            dsn.own
+                && !dsn.dir.is_empty()
+                && path.strip_prefix(dsn.dir.as_str()).is_some_and(|rest| rest.starts_with('/'))
+        };
+        if let Some(depth) = found.iter().filter(around).map(|dsn| dsn.dir.len()).max() {
+            found.retain(|dsn| dsn.dir.len() == depth && around(&dsn));
         }
         let worth = |dsn: &&Dsn| match &dsn.resolution {
             Resolution::Through { route, mode, certain, .. } => {
@@ -142,7 +136,6 @@ impl PoolerFacts {
                 published: Vec::new(),
                 listens: None,
                 place: at,
-                dir: String::new(),
             });
             self.poolers.len() - 1
         });
@@ -200,21 +193,21 @@ impl PoolerFacts {
         if let Some(software) =
             software_word(host).or((inside && label.ends_with("-pooler")).then_some(Software::PgBouncer))
         {
-            // called like a pooler: the nearest one of the repository
-            let named = self.poolers.iter().enumerate().filter(|(index, pooler)| {
+            // called like a pooler: the one of the repository, if there is just one
+            let mut same = self.poolers.iter().enumerate().filter(|(index, pooler)| {
                 pooler.software == software && self.routes.iter().any(|route| route.pooler == *index)
             });
-            let named = named.map(|(index, pooler)| super::facts::Known {
-                host: String::new(),
-                file: pooler.place.file,
-                dir: pooler.dir.clone(),
-                published: Vec::new(),
-                pooler: Some(index),
-            });
-            let named: Vec<_> = named.collect();
-            return match self.nearest(named.iter(), asker) {
-                Some(Place::Pooler(pooler, _, certain)) => Place::Pooler(pooler, port, certain),
-                _ => Place::Unknown,
+            return match (same.next(), same.next()) {
+                (Some((index, _)), None) => Place::Pooler(index, port, true),
+                (Some((index, _)), Some(_)) => {
+                    let worst = self
+                        .routes
+                        .iter()
+                        .filter(|route| self.poolers[route.pooler].software == software)
+                        .max_by_key(|route| (route.harm(), std::cmp::Reverse(route.pooler)));
+                    Place::Pooler(worst.map_or(index, |route| route.pooler), port, false)
+                }
+                (None, _) => Place::Unknown,
             };
         }
         // called like a database, inside a deployment
@@ -226,7 +219,8 @@ impl PoolerFacts {
 
     /// Of several deployments the one nearest to the asker; if those at the same distance disagree, the worst, uncertain.
     fn nearest<'k>(&self, candidates: impl Iterator<Item = &'k super::facts::Known>, asker: &Asker) -> Option<Place> {
-        let score = |known: &super::facts::Known| asker.nearness(known.file, &known.dir);
+        let dir = asker.dir.as_deref().unwrap_or("");
+        let score = |known: &super::facts::Known| (known.dir == dir, shared_depth(&known.dir, dir));
         let candidates: Vec<&super::facts::Known> = candidates.collect();
         let best = candidates.iter().map(|known| score(known)).max()?;
         let near: Vec<&super::facts::Known> = candidates.into_iter().filter(|known| score(known) == best).collect();
@@ -359,7 +353,7 @@ fn harm(mode: Mode) -> u8 {
 }
 
 /// Variable and key names in one form: `database.url`, `DATABASE__URL` and `DATABASE_URL` are one.
-pub(super) fn normal(name: &str) -> String {
+fn normal(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars() {
         match c {

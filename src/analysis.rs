@@ -1,0 +1,316 @@
+//! Analysis: summaries bottom-up, paths on (block, worlds), the lock decision. Rules ask it; it accuses nobody.
+
+mod calls;
+mod combinators;
+mod drops;
+mod explore;
+pub mod fate;
+mod flow;
+pub mod lock;
+mod reach;
+mod shapes;
+pub mod slice;
+mod state;
+pub mod summary;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
+
+use crate::ir::{
+    Acquire, Call, Effect, EffectKind, FunctionId, FunctionKind, LockKind, OpKind, Release, Rvalue, Site, TimeUnit,
+    Ttl, Ty, Value,
+};
+use crate::link::Program;
+use crate::link::matching::{may_match, must_match};
+use explore::Explorer;
+use flow::Flow;
+use summary::{Carry, Freed, Held, Key, Leaving, Observation, Origin, Reached, Relation, Status, Summary};
+
+/// What exploring all functions saw.
+#[derive(Debug, Default)]
+pub struct Log {
+    /// Effects while acquisitions were in some world.
+    pub observations: Vec<Observation>,
+    /// Releases against acquisitions.
+    pub releases: Vec<Released>,
+    /// Function exits with acquisitions in some world.
+    pub leavings: Vec<Leaving>,
+    /// Acquisitions tried again after they were lost or failed.
+    pub retried: BTreeSet<Origin>,
+    /// Functions whose exploration was cut short.
+    pub cut: BTreeSet<FunctionId>,
+}
+
+/// A release seen while an acquisition with a matching key was in some world.
+#[derive(Clone, Debug)]
+pub struct Released {
+    /// Function explored; values are in its terms.
+    pub function: FunctionId,
+    /// The release.
+    pub freed: Freed,
+    /// The acquisition.
+    pub lock: Rc<Held>,
+    /// Its world.
+    pub status: Status,
+    /// How the keys relate.
+    pub relation: Relation,
+    /// Proven path.
+    pub proven: bool,
+}
+
+/// Explores a program on demand and remembers.
+pub struct Analyzer<'p> {
+    /// The program.
+    pub program: &'p Program,
+    relevant: Vec<bool>,
+    flows: RefCell<HashMap<FunctionId, Rc<Flow>>>,
+    memo: RefCell<HashMap<Key, Rc<Summary>>>,
+    active: RefCell<Vec<FunctionId>>,
+    reached: RefCell<HashMap<FunctionId, Rc<Vec<Reached>>>>,
+    carries: RefCell<BTreeMap<String, Option<Carry>>>,
+    /// What was seen.
+    pub log: RefCell<Log>,
+}
+
+impl<'p> Analyzer<'p> {
+    /// Explores every function that has to do with locks.
+    pub fn new(program: &'p Program, include_tests: bool) -> Self {
+        let analyzer = Analyzer {
+            program,
+            relevant: relevance(program),
+            flows: RefCell::default(),
+            memo: RefCell::default(),
+            active: RefCell::default(),
+            reached: RefCell::default(),
+            carries: RefCell::default(),
+            log: RefCell::default(),
+        };
+        for (id, f) in program.functions() {
+            if analyzer.relevant(id) && (include_tests || !f.test) && f.has_body() && f.kind != FunctionKind::Const {
+                analyzer.summary(Key { function: id, known: Vec::new() });
+            }
+        }
+        analyzer
+    }
+
+    /// Whether a function takes, gives back, renews or expires a lock key, itself or through what it calls.
+    pub fn relevant(&self, id: FunctionId) -> bool {
+        self.relevant[id.0 as usize]
+    }
+
+    /// Small enough to be walked only to learn what it makes of a reply.
+    fn small(&self, id: FunctionId) -> bool {
+        let f = self.program.function(id);
+        f.has_body() && f.blocks.len() <= 40 && self.active.borrow().len() < 6
+    }
+
+    fn flow(&self, id: FunctionId) -> Rc<Flow> {
+        self.flows.borrow_mut().entry(id).or_insert_with(|| Rc::new(Flow::of(self.program.function(id)))).clone()
+    }
+
+    /// What a function does, given what is known of its parameters. Recursion and depth over 12 give an incomplete summary.
+    pub fn summary(&self, mut key: Key) -> Rc<Summary> {
+        if !key.known.iter().any(shapes::informative) {
+            key.known.clear();
+        }
+        if let Some(known) = self.memo.borrow().get(&key) {
+            return known.clone();
+        }
+        let incomplete = || Rc::new(Summary { outcomes: Vec::new(), incomplete: true });
+        if !self.program.function(key.function).has_body()
+            || self.active.borrow().contains(&key.function)
+            || self.active.borrow().len() > 12
+        {
+            return incomplete();
+        }
+        self.active.borrow_mut().push(key.function);
+        let summary = Rc::new(Explorer::run(self, &key));
+        self.active.borrow_mut().pop();
+        if summary.incomplete {
+            self.log.borrow_mut().cut.insert(key.function);
+        }
+        self.memo.borrow_mut().insert(key, summary.clone());
+        summary
+    }
+
+    /// Releases that a function reaches, in its terms.
+    fn releases(&self, id: FunctionId) -> Vec<Freed> {
+        let reached = self.reached(id);
+        let pick = |r: &Reached| match &r.effect.kind {
+            EffectKind::Release(release) => {
+                Some(Freed { release: release.clone(), origin: r.origin, via: r.via.clone() })
+            }
+            _ => None,
+        };
+        reached.iter().filter_map(pick).collect()
+    }
+
+    /// What dropping a value of a workspace struct does for the lock it stands for; `None` if it stands for none.
+    fn carry_of(&self, path: &str) -> Option<Carry> {
+        if let Some(known) = self.carries.borrow().get(path) {
+            return *known;
+        }
+        self.carries.borrow_mut().insert(path.to_string(), None);
+        let drops = self.program.drop_of(path).is_some_and(|d| !self.releases(d).is_empty());
+        let carry = if drops {
+            Some(Carry::Releases)
+        } else {
+            let own = self.program.functions().filter(|(_, f)| f.owner.as_deref() == Some(path));
+            let releases = |id: FunctionId| {
+                self.releases(id).iter().any(|freed| {
+                    matches!(self.program.absolute(id, &freed.release.key), Value::TypeField(owner, _) if owner == path)
+                })
+            };
+            own.into_iter().any(|(id, _)| releases(id)).then_some(Carry::Nothing)
+        };
+        self.carries.borrow_mut().insert(path.to_string(), carry);
+        carry
+    }
+
+    /// Whether a value of the type can hold a lock object of the workspace (itself, or in `Option`, `Result`, a field).
+    fn holds_guard(&self, ty: &Ty) -> bool {
+        self.holds(ty, 0)
+    }
+
+    fn holds(&self, ty: &Ty, depth: u32) -> bool {
+        depth < 4
+            && (self.carry_of(&ty.path).is_some()
+                || ty.args.iter().any(|arg| self.holds(arg, depth + 1))
+                || self
+                    .program
+                    .type_def(&ty.path)
+                    .is_some_and(|d| d.fields.iter().any(|(_, t)| self.holds(t, depth + 1))))
+    }
+
+    /// How two keys relate.
+    pub fn relate(&self, a: &Value, b: &Value) -> Relation {
+        if must_match(a, b) {
+            Relation::Must
+        } else if may_match(a, b) {
+            Relation::May
+        } else {
+            Relation::Other
+        }
+    }
+
+    /// How a release relates to an acquisition: backend and kind must agree before keys are asked.
+    pub fn relate_release(&self, release: &Release, acquire: &Acquire) -> Relation {
+        if release.backend != acquire.backend || !same_family(release.kind, acquire.kind) {
+            return Relation::Other;
+        }
+        if release.all { Relation::Must } else { self.relate(&release.key, &acquire.key) }
+    }
+
+    /// A value of `target` in the terms of its caller.
+    fn rebase(&self, value: &Value, call: &Call, caller: FunctionId, target: FunctionId) -> Value {
+        match self.program.outer(target, value) {
+            Some((parent, outer)) if parent == caller => outer,
+            Some((parent, outer)) => self.program.absolute(parent, &outer),
+            None => self.program.instantiate(value, call, caller),
+        }
+    }
+
+    fn ttl(&self, value: Value, unit: TimeUnit) -> Ttl {
+        match value {
+            Value::Aggregate(path, _) if shapes::last(&path) == "None" => Ttl::Never,
+            Value::Path(path) if shapes::last(&path) == "None" => Ttl::Never,
+            value => Ttl::After(value, unit),
+        }
+    }
+
+    fn observe_release(
+        &self,
+        function: FunctionId,
+        freed: &Freed,
+        lock: &Rc<Held>,
+        status: Status,
+        relation: Relation,
+        proven: bool,
+    ) {
+        self.log.borrow_mut().releases.push(Released {
+            function,
+            freed: freed.clone(),
+            lock: lock.clone(),
+            status,
+            relation,
+            proven,
+        });
+    }
+}
+
+impl Relation {
+    /// May be the same key.
+    pub fn possible(self) -> bool {
+        self != Relation::Other
+    }
+}
+
+fn same_family(a: LockKind, b: LockKind) -> bool {
+    a == b
+}
+
+/// The key or resource of an effect, if it has one.
+pub(crate) fn key_of(effect: &Effect) -> Option<&Value> {
+    match &effect.kind {
+        EffectKind::Acquire(a) => Some(&a.key),
+        EffectKind::Release(r) => Some(&r.key),
+        EffectKind::Renew(r) => Some(&r.key),
+        EffectKind::Expire(e) => Some(&e.key),
+        EffectKind::Read(crate::ir::Resource::Key(_, key)) => Some(key),
+        EffectKind::Write(w) => match &w.resource {
+            crate::ir::Resource::Key(_, key) => Some(key),
+            _ => None,
+        },
+        EffectKind::Watch(key) | EffectKind::Issue(key) => Some(key),
+        _ => None,
+    }
+}
+
+/// Functions with lock effects, themselves or through calls and inner closures.
+fn relevance(program: &Program) -> Vec<bool> {
+    let n = program.functions().count();
+    let mut relevant = vec![false; n];
+    let mut users: Vec<Vec<usize>> = vec![Vec::new(); n];
+    for (id, f) in program.functions() {
+        let me = id.0 as usize;
+        for (_, op) in f.ops() {
+            match &op.kind {
+                OpKind::Call(call) => {
+                    if let Some(trip) = &call.effect
+                        && trip.effects.iter().any(|e| is_lock_effect(&e.kind))
+                    {
+                        relevant[me] = true;
+                    }
+                    for target in &call.targets {
+                        users[target.0 as usize].push(me);
+                    }
+                }
+                OpKind::Let(Rvalue::Closure(inner, _)) => users[inner.0 as usize].push(me),
+                _ => {}
+            }
+        }
+    }
+    let mut work: Vec<usize> = (0..n).filter(|i| relevant[*i]).collect();
+    while let Some(i) = work.pop() {
+        for user in &users[i] {
+            if !relevant[*user] {
+                relevant[*user] = true;
+                work.push(*user);
+            }
+        }
+    }
+    relevant
+}
+
+fn is_lock_effect(kind: &EffectKind) -> bool {
+    matches!(kind, EffectKind::Acquire(_) | EffectKind::Release(_) | EffectKind::Renew(_) | EffectKind::Expire(_))
+}
+
+/// Where an effect's command is written: the op's own span if the effect has none of its own.
+pub fn origin_call(program: &Program, site: Site) -> Option<&Call> {
+    match &program.function(site.function).op(site.at).kind {
+        OpKind::Call(call) => Some(call),
+        _ => None,
+    }
+}

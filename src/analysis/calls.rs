@@ -1,0 +1,599 @@
+//! Calls: wire effects, workspace functions by their summaries, std combinators, closures, tasks.
+
+use std::rc::Rc;
+
+use super::combinators::{self, Combined};
+use super::explore::Explorer;
+use super::shapes;
+use super::state::{State, Val};
+use super::summary::{Carry, Freed, Held, Key, Origin, Outcome, Status};
+use crate::ir::{
+    Call, Callee, Effect, EffectKind, FunctionId, GuardDrop, Op, OpRef, Operand, RoundTrip, Rvalue, Shape, Use, Var,
+};
+
+/// Which world a forked state is in, for picking the reply.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum World {
+    None,
+    Held,
+    Lost,
+    Failed,
+    /// A deadline passed first: the result is `Err(Elapsed)`.
+    Elapsed,
+}
+
+impl<'p> Explorer<'_, 'p> {
+    pub(super) fn call(&mut self, at: OpRef, op: &'p Op, call: &'p Call, state: State) -> Vec<State> {
+        if let Some(trip) = &call.effect {
+            return self.round_trip(at, op, call, trip, state);
+        }
+        if let Callee::Value(callee) = &call.callee {
+            let shape = self.operand(&state, callee).shape;
+            if let Shape::Closure(id) = shape {
+                return self.enter(at, op.dst, call, &[id], &call.args, state);
+            }
+            return vec![self.opaque(op.dst, &call.args, state)];
+        }
+        if let Some(states) = self.combinator(at, op, call, &state) {
+            return states;
+        }
+        if !call.targets.is_empty() {
+            return self.enter(at, op.dst, call, &call.targets, &call.args, state);
+        }
+        vec![self.opaque(op.dst, &call.args, state)]
+    }
+
+    /// A call that nothing is known of: what moves into it escapes; its result is spoilt if an argument was.
+    fn opaque(&self, dst: Option<Var>, args: &[Operand], mut state: State) -> State {
+        let mut reply = false;
+        let mut closures = Vec::new();
+        for (i, arg) in args.iter().enumerate() {
+            let val = self.consume(&mut state, arg);
+            state.settle(&val.carries, Status::Escaped);
+            // A method on an object does not hand its reply on unless the receiver itself is the reply.
+            reply |= val.spoils() && !(i == 0 && matches!(val.shape, Shape::Struct(..)));
+            if let Shape::Closure(id) = val.shape {
+                closures.push(id);
+            }
+        }
+        for id in closures {
+            self.background(id, &mut state);
+        }
+        if let Some(dst) = dst {
+            let shape = if reply { Shape::Tainted } else { Shape::Unknown };
+            self.assign(&mut state, dst, Val { shape, reply, carries: Vec::new() });
+        }
+        state
+    }
+
+    /// A closure or task handed to unknown code: if it gives a lock back, the lock is in its hands.
+    pub(super) fn background(&self, id: FunctionId, state: &mut State) {
+        let releases = self.a.releases(id);
+        if releases.is_empty() {
+            return;
+        }
+        for (lock, status) in &mut state.locks {
+            let key = &self.held[*lock as usize].acquire.key;
+            if *status == Status::Held && releases.iter().any(|r| self.a.relate(&r.release.key, key).possible()) {
+                *status = Status::Escaped;
+            }
+        }
+    }
+
+    /// `map`, `is_some`, `unwrap_or` and kin on a known receiver.
+    fn combinator(&mut self, at: OpRef, op: &'p Op, call: &'p Call, state: &State) -> Option<Vec<State>> {
+        let (name, args) = match &call.callee {
+            Callee::Method(name) => (name.as_str(), &call.args[..]),
+            Callee::Path(path) => (shapes::last(path), &call.args[..]),
+            _ => return None,
+        };
+        let (recv, rest) = args.split_first()?;
+        if !call.targets.is_empty() && !matches!(call.callee, Callee::Method(_)) {
+            return None;
+        }
+        if let Callee::Path(path) = &call.callee {
+            return self.see_through(path, op, recv, rest, state);
+        }
+        let receiver = self.operand(state, recv);
+        if receiver.shape == Shape::Unknown && receiver.carries.is_empty() && !receiver.reply {
+            return None;
+        }
+        let shapes: Vec<Shape> = rest.iter().map(|x| self.operand(state, x).shape).collect();
+        let mut state = state.clone();
+        match combinators::method(name, &receiver.shape, &shapes) {
+            Combined::No => {
+                // Borrowing adapters on an opaque guard keep its burden.
+                if receiver.carries.is_empty() || !call.targets.is_empty() {
+                    return None;
+                }
+                None
+            }
+            Combined::Diverges => Some(Vec::new()),
+            Combined::Done(shape) => {
+                if name.starts_with("unwrap_or") && receiver.reply && shapes::truth(&shape) == shapes::Tri::Yes {
+                    // `unwrap_or(true)`: an error counts as success.
+                    state.arm = Some(op.span);
+                }
+                let carries = self.carried_on(&mut state, recv, &shape, &receiver);
+                if let Some(dst) = op.dst {
+                    self.assign(&mut state, dst, Val { shape, reply: receiver.reply, carries });
+                }
+                Some(vec![state])
+            }
+            Combined::CallThen(index, payload, wrap) => {
+                let Some(Shape::Closure(id)) = shapes.get(index) else {
+                    let shape = match rest.get(index) {
+                        // `map(Ok)`, `map(Some)`, `unwrap_or_else(Default::default)`.
+                        Some(Operand::Path(p)) if shapes::last(p) == "Ok" => {
+                            wrap.apply(payload.clone().ok(), &receiver.shape)
+                        }
+                        Some(Operand::Path(p)) if shapes::last(p) == "Some" => {
+                            wrap.apply(payload.clone().some(), &receiver.shape)
+                        }
+                        Some(Operand::Path(p)) if shapes::last(p) == "Err" => Shape::err(),
+                        _ => {
+                            let inner = if receiver.spoils() { Shape::Tainted } else { Shape::Unknown };
+                            wrap.apply(inner, &receiver.shape)
+                        }
+                    };
+                    let carries = self.carried_on(&mut state, recv, &shape, &receiver);
+                    if let Some(dst) = op.dst {
+                        self.assign(&mut state, dst, Val { shape, reply: receiver.reply, carries });
+                    }
+                    return Some(vec![state]);
+                };
+                let given = receiver.with(payload);
+                if let Operand::Var(var, _) = recv {
+                    state.unburden(*var);
+                }
+                let mut states = self.run_closure(at, op.dst, call, *id, given, state);
+                if let Some(dst) = op.dst {
+                    for s in &mut states {
+                        let val = s.get(dst);
+                        let shape = wrap.apply(val.shape.clone(), &receiver.shape);
+                        s.set(dst, Val { reply: val.reply || receiver.reply, ..val.with(shape) });
+                    }
+                }
+                Some(states)
+            }
+        }
+    }
+
+    /// Burden after a consuming adapter: goes to the result as long as that can hold it.
+    fn carried_on(&self, state: &mut State, recv: &Operand, result: &Shape, val: &Val) -> Vec<(u16, Carry)> {
+        if matches!(result, Shape::Bool(_) | Shape::None | Shape::Nil) || val.carries.is_empty() {
+            return Vec::new();
+        }
+        match recv {
+            Operand::Var(var, mode) if *mode == Use::Move || self.f.var(*var).name.is_none() => {
+                state.unburden(*var);
+                val.carries.clone()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Std wrappers called by path that keep the value: `Box::pin(x)`, `Arc::new(x)`, `Option::is_some(&x)`.
+    fn see_through(
+        &mut self,
+        path: &str,
+        op: &Op,
+        recv: &Operand,
+        rest: &[Operand],
+        state: &State,
+    ) -> Option<Vec<State>> {
+        let short: Vec<&str> = path.rsplit("::").take(2).collect();
+        let keeps = matches!(
+            short.as_slice(),
+            ["new" | "pin" | "from", "Box" | "Arc" | "Rc" | "Mutex" | "RwLock" | "Cell" | "RefCell"]
+                | ["pin", ..]
+                | ["from", "Option"]
+        ) || path == "tokio::pin";
+        let mut state = state.clone();
+        if keeps {
+            let val = self.consume(&mut state, recv);
+            if let Some(dst) = op.dst {
+                self.assign(&mut state, dst, val);
+            }
+            return Some(vec![state]);
+        }
+        if let [name, "Option" | "Result" | "bool"] = short.as_slice() {
+            let val = self.operand(&state, recv);
+            let list: Vec<Shape> = rest.iter().map(|x| self.operand(&state, x).shape).collect();
+            if let Combined::Done(shape) = combinators::method(name, &val.shape, &list) {
+                if let Some(dst) = op.dst {
+                    self.assign(&mut state, dst, Val { shape, reply: val.reply, carries: Vec::new() });
+                }
+                return Some(vec![state]);
+            }
+        }
+        None
+    }
+
+    /// Runs a closure of this function with one argument.
+    fn run_closure(
+        &mut self,
+        at: OpRef,
+        dst: Option<Var>,
+        call: &Call,
+        id: FunctionId,
+        given: Val,
+        state: State,
+    ) -> Vec<State> {
+        let closure = self.a.program.function(id);
+        let mut known: Vec<Shape> = vec![Shape::Unknown; closure.params.len()];
+        if let Some(first) = known.first_mut() {
+            *first = if given.reply && given.shape == Shape::Unknown { Shape::Tainted } else { given.shape.clone() };
+        }
+        known.extend(self.capture_shapes(id, &state));
+        let mut states = self.apply(at, dst, call, id, known, state);
+        if let Some(dst) = dst {
+            for s in &mut states {
+                let mut val = s.get(dst);
+                val.reply |= given.reply;
+                // A closure that hands its argument on hands its burden on.
+                if !matches!(val.shape, Shape::Bool(_) | Shape::Unit | Shape::None | Shape::Err(_)) {
+                    val.carries.extend(given.carries.iter().copied());
+                }
+                s.set(dst, val);
+            }
+        }
+        states
+    }
+
+    /// Shapes of what a closure of this function captured.
+    fn capture_shapes(&self, id: FunctionId, state: &State) -> Vec<Shape> {
+        let made = self.f.ops().find_map(|(_, op)| match &op.kind {
+            crate::ir::OpKind::Let(Rvalue::Closure(made, captures)) if *made == id => Some(captures),
+            _ => None,
+        });
+        made.map_or_else(Vec::new, |captures| captures.iter().map(|x| self.operand(state, x).shape).collect())
+    }
+
+    /// Enters workspace functions or closures: all their outcomes, joined over `targets`.
+    fn enter(
+        &mut self,
+        at: OpRef,
+        dst: Option<Var>,
+        call: &'p Call,
+        targets: &[FunctionId],
+        args: &[Operand],
+        state: State,
+    ) -> Vec<State> {
+        let vals: Vec<Val> = args.iter().map(|x| self.operand(&state, x)).collect();
+        let informed = vals.iter().any(|v| shapes::informative(&v.shape) || v.reply);
+        let live: Vec<FunctionId> =
+            targets.iter().copied().filter(|t| self.a.relevant(*t) || (informed && self.a.small(*t))).collect();
+        self.observe_reached(at, call, targets, &state);
+        let mut out = Vec::new();
+        if live.len() < targets.len() || live.is_empty() {
+            out.push(self.neutral(dst, targets, args, state.clone()));
+        }
+        for target in live {
+            let f = self.a.program.function(target);
+            let mut known: Vec<Shape> = vals
+                .iter()
+                .map(|v| if v.reply && v.shape == Shape::Unknown { Shape::Tainted } else { v.shape.clone() })
+                .collect();
+            known.resize(f.params.len(), Shape::Unknown);
+            known.extend(self.capture_shapes(target, &state));
+            let mut own = state.clone();
+            let moved = self.hand_over(f, args, &mut own);
+            let mut states = self.apply(at, dst, call, target, known, own);
+            for s in &mut states {
+                self.arrive(f, &moved, dst, s);
+            }
+            out.extend(states);
+        }
+        out
+    }
+
+    /// A workspace call without lock effects.
+    fn neutral(&self, dst: Option<Var>, targets: &[FunctionId], args: &[Operand], mut state: State) -> State {
+        let mut moved = Vec::new();
+        if let Some(target) = targets.first() {
+            moved = self.hand_over(self.a.program.function(*target), args, &mut state);
+        }
+        let reply = args.iter().skip(1).any(|x| self.operand(&state, x).reply)
+            || args.first().is_some_and(|x| self.operand(&state, x).spoils());
+        if let Some(dst) = dst {
+            let shape = if reply { Shape::Tainted } else { Shape::Unknown };
+            self.assign(&mut state, dst, Val { shape, reply, carries: Vec::new() });
+        }
+        if let Some(target) = targets.first() {
+            self.arrive(self.a.program.function(*target), &moved, dst, &mut state);
+        }
+        state
+    }
+
+    /// Burden that goes into a callee by value.
+    fn hand_over(&self, callee: &crate::ir::Function, args: &[Operand], state: &mut State) -> Vec<(u16, Carry)> {
+        let mut moved = Vec::new();
+        for (i, arg) in args.iter().enumerate() {
+            let Operand::Var(var, mode) = arg else { continue };
+            let by_value = callee.params.get(i).is_none_or(|p| !callee.var(*p).by_ref);
+            let is_self =
+                i == 0 && callee.params.first().is_some_and(|p| callee.var(*p).name.as_deref() == Some("self"));
+            if (*mode == Use::Move || is_self) && by_value {
+                moved.extend(state.get(*var).carries);
+                state.unburden(*var);
+            }
+        }
+        moved
+    }
+
+    /// Where burden is after a callee took it: in its result if that is a lock object, else dropped there.
+    fn arrive(&self, callee: &crate::ir::Function, moved: &[(u16, Carry)], dst: Option<Var>, state: &mut State) {
+        if moved.is_empty() {
+            return;
+        }
+        if self.a.holds_guard(&callee.ret) {
+            if let Some(dst) = dst {
+                let mut val = state.get(dst);
+                if !matches!(val.shape, Shape::Err(_)) {
+                    val.carries.extend(moved.iter().copied());
+                    state.set(dst, val);
+                    return;
+                }
+            }
+        }
+        for (lock, carry) in moved {
+            let to = if *carry == Carry::Releases { Status::Released } else { Status::Escaped };
+            state.settle(&[(*lock, *carry)], to);
+        }
+    }
+
+    /// Applies the outcomes of one function.
+    fn apply(
+        &mut self,
+        at: OpRef,
+        dst: Option<Var>,
+        call: &Call,
+        target: FunctionId,
+        known: Vec<Shape>,
+        state: State,
+    ) -> Vec<State> {
+        let summary = self.a.summary(Key { function: target, known });
+        let mut states = Vec::new();
+        for outcome in &summary.outcomes {
+            states.push(self.outcome(at, dst, call, target, outcome, state.clone()));
+        }
+        if summary.incomplete {
+            let mut s = state;
+            s.proven = false;
+            if let Some(dst) = dst {
+                self.assign(&mut s, dst, Val { shape: Shape::Tainted, reply: true, carries: Vec::new() });
+            }
+            states.push(s);
+        }
+        states
+    }
+
+    fn outcome(
+        &mut self,
+        at: OpRef,
+        dst: Option<Var>,
+        call: &Call,
+        target: FunctionId,
+        outcome: &Outcome,
+        mut state: State,
+    ) -> State {
+        state.proven &= outcome.proven;
+        let mut val = Val { shape: outcome.ret.clone(), reply: !outcome.acquired.is_empty(), carries: Vec::new() };
+        for freed in &outcome.freed {
+            let mut release = freed.release.clone();
+            release.key = self.a.rebase(&release.key, call, self.id, target);
+            let via = self.through(at, &freed.via);
+            self.release(Freed { release, origin: freed.origin, via }, &mut state);
+        }
+        for (held, status, carry) in &outcome.acquired {
+            let mut acquire = held.acquire.clone();
+            acquire.key = self.a.rebase(&acquire.key, call, self.id, target);
+            acquire.token = self.a.rebase(&acquire.token, call, self.id, target);
+            if let crate::ir::Ttl::After(value, unit) = &acquire.ttl {
+                acquire.ttl = self.a.ttl(self.a.rebase(value, call, self.id, target), *unit);
+            }
+            let via = self.through(at, &held.via);
+            let lock = self.intern(Held { acquire, origin: held.origin, via, certainty: held.certainty, dst });
+            self.note_again(lock, &state);
+            state.locks.insert(lock, *status);
+            if let Some(carry) = carry {
+                val.carries.push((lock, *carry));
+            }
+        }
+        if let Some(dst) = dst {
+            self.assign(&mut state, dst, val);
+        }
+        state
+    }
+
+    fn through(&self, at: OpRef, via: &[crate::ir::Site]) -> Vec<crate::ir::Site> {
+        std::iter::once(self.site(at)).chain(via.iter().copied()).collect()
+    }
+
+    /// Index of an acquisition: one per call chain.
+    fn intern(&mut self, held: Held) -> u16 {
+        if let Some(i) = self.held.iter().position(|h| h.via == held.via && h.origin == held.origin) {
+            return i as u16;
+        }
+        self.held.push(Rc::new(held));
+        (self.held.len() - 1) as u16
+    }
+
+    /// A wire exchange: each effect in order, forked by world, then the reply.
+    fn round_trip(&mut self, at: OpRef, op: &'p Op, call: &'p Call, trip: &'p RoundTrip, state: State) -> Vec<State> {
+        let mut forks = vec![(state, World::None)];
+        for (index, effect) in trip.effects.iter().enumerate() {
+            let origin = Origin { site: self.site(at), effect: index as u32 };
+            let mut next = Vec::new();
+            for (state, world) in forks {
+                next.extend(self.effect(at, op, call, trip, effect, origin, state, world));
+            }
+            forks = next;
+        }
+        let mut out = Vec::new();
+        for (mut state, world) in forks {
+            let spoilt = call.args.iter().any(|x| self.operand(&state, x).spoils());
+            for arg in &call.args {
+                let val = self.consume(&mut state, arg);
+                state.settle(&val.carries, Status::Escaped);
+            }
+            if let Some(dst) = op.dst {
+                let val = match (&trip.reply, world) {
+                    (_, World::None) if spoilt => Val { shape: Shape::Tainted, reply: true, carries: Vec::new() },
+                    (_, World::None) => self.waited(trip, call, &mut state),
+                    (_, World::Elapsed) => Val { shape: Shape::err(), reply: true, carries: Vec::new() },
+                    (Some(reply), World::Held) => Val { shape: reply.held.clone(), reply: true, carries: Vec::new() },
+                    (Some(reply), World::Lost) => Val { shape: reply.lost.clone(), reply: true, carries: Vec::new() },
+                    (Some(reply), World::Failed) => {
+                        Val { shape: reply.failed.clone(), reply: true, carries: Vec::new() }
+                    }
+                    (None, _) => Val { shape: Shape::Tainted, reply: true, carries: Vec::new() },
+                };
+                self.assign(&mut state, dst, val);
+                if world == World::Held
+                    && let Some(drop) = trip.guard
+                    && let Some(lock) =
+                        self.held.iter().position(|h| h.origin.site == self.site(at) && h.via.len() == 1)
+                {
+                    let carry = if drop == GuardDrop::Nothing { Carry::Nothing } else { Carry::Releases };
+                    let mut val = state.get(dst);
+                    val.carries.push((lock as u16, carry));
+                    state.set(dst, val);
+                }
+            }
+            out.push(state);
+        }
+        out
+    }
+
+    /// Result of a round trip without lock reply: `timeout(d, future)` hands the future's result on in `Ok`.
+    fn waited(&mut self, trip: &RoundTrip, call: &Call, state: &mut State) -> Val {
+        let timeout = trip.effects.iter().any(|e| matches!(e.kind, EffectKind::Timeout(_)));
+        if !timeout {
+            return Val::unknown();
+        }
+        let Some(last) = call.args.last() else { return Val::unknown() };
+        let val = self.operand(state, last);
+        if let Operand::Var(var, _) = last {
+            state.unburden(*var);
+        }
+        if val.is_blank() {
+            return Val::unknown();
+        }
+        let shape = val.shape.clone().ok();
+        val.with(shape)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn effect(
+        &mut self,
+        at: OpRef,
+        op: &Op,
+        call: &Call,
+        trip: &RoundTrip,
+        effect: &Effect,
+        origin: Origin,
+        state: State,
+        world: World,
+    ) -> Vec<(State, World)> {
+        match &effect.kind {
+            EffectKind::Acquire(acquire) => {
+                let lock = self.intern(Held {
+                    acquire: acquire.clone(),
+                    origin,
+                    via: vec![self.site(at)],
+                    certainty: trip.certainty,
+                    dst: op.dst,
+                });
+                self.note_again(lock, &state);
+                let worlds =
+                    [(Status::Held, World::Held), (Status::Lost, World::Lost), (Status::Failed, World::Failed)];
+                let mut out = Vec::new();
+                for (status, own) in worlds {
+                    if acquire.blocking && own == World::Lost {
+                        continue;
+                    }
+                    let mut s = state.clone();
+                    s.locks.insert(lock, status);
+                    out.push((s, if world == World::None { own } else { world }));
+                }
+                if effect.conditional {
+                    out.push((state, world));
+                }
+                out
+            }
+            EffectKind::Release(release) => {
+                let mut s = state.clone();
+                self.release(Freed { release: release.clone(), origin, via: vec![self.site(at)] }, &mut s);
+                let mut out = vec![(s, world)];
+                if effect.conditional {
+                    out.push((state, world));
+                }
+                out
+            }
+            EffectKind::Timeout(_) => {
+                self.observe(effect, origin, &[self.site(at)], &state);
+                let mut late = state.clone();
+                self.elapsed(call, &mut late);
+                let mut out = vec![(state, world)];
+                if late != out[0].0 {
+                    out.push((late, World::Elapsed));
+                }
+                out
+            }
+            EffectKind::Spawn(_) => {
+                let mut s = state;
+                for arg in &call.args {
+                    if let Shape::Closure(id) = self.operand(&s, arg).shape {
+                        self.background(id, &mut s);
+                    }
+                }
+                vec![(s, world)]
+            }
+            _ => {
+                self.observe(effect, origin, &[self.site(at)], &state);
+                vec![(state, world)]
+            }
+        }
+    }
+
+    /// The deadline passed while the acquire of the awaited future was under way: it may have been granted.
+    fn elapsed(&self, call: &Call, state: &mut State) {
+        for arg in &call.args {
+            let Operand::Var(var, _) = arg else { continue };
+            for (lock, status) in &mut state.locks {
+                if self.held[*lock as usize].dst == Some(*var) {
+                    *status = Status::Failed;
+                }
+            }
+            state.take(*var);
+        }
+    }
+
+    /// A release: observed against every acquisition it may concern; those held are released, else it concerns the caller.
+    pub(super) fn release(&mut self, freed: Freed, state: &mut State) {
+        let mut matched = Vec::new();
+        for (lock, status) in &state.locks {
+            let held = &self.held[*lock as usize];
+            let relation = self.a.relate_release(&freed.release, &held.acquire);
+            if relation.possible() {
+                self.a.observe_release(self.id, &freed, held, *status, relation, state.proven);
+                matched.push((*lock, *status, relation));
+            }
+        }
+        let best = matched.iter().filter(|(_, s, _)| *s == Status::Held).map(|(.., r)| *r).max();
+        for (lock, status, relation) in &matched {
+            if *status == Status::Held && (Some(*relation) == best || freed.release.all) {
+                state.locks.insert(*lock, Status::Released);
+            }
+        }
+        if best.is_none() && !matched.iter().any(|(_, s, _)| *s == Status::Released) {
+            let index = self.freed.iter().position(|f| **f == freed).unwrap_or_else(|| {
+                self.freed.push(Rc::new(freed));
+                self.freed.len() - 1
+            });
+            state.freed.insert(index as u16);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What becomes of a call's result: nobody looks, somebody tests it, or it is handed on.
+
+use std::collections::BTreeSet;
+
+use super::flow::{bound, reads, tested};
+use super::shapes;
+use crate::ir::{Callee, EdgeKind, Function, Guard, OpKind, Operand, Pattern, Rvalue, Var};
+
+/// What becomes of the payload of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fate {
+    /// Dropped unseen; at most the error layer was looked at.
+    Unseen,
+    /// Only printed or logged.
+    Logged,
+    /// A condition depends on it.
+    Tested,
+    /// Returned, stored or passed on.
+    Handed,
+}
+
+/// The fate of the success payload of `dst` (a `Result` whose error layer may be tested without seeing the payload).
+pub fn payload(f: &Function, dst: Var) -> Fate {
+    let mut fate = Fate::Unseen;
+    let mut seen = BTreeSet::new();
+    let mut work = vec![dst];
+    while let Some(var) = work.pop() {
+        if !seen.insert(var) {
+            continue;
+        }
+        for (_, op) in f.ops() {
+            let mut used = false;
+            reads(op, |x| used |= is(x, var));
+            if !used {
+                continue;
+            }
+            match &op.kind {
+                OpKind::Let(Rvalue::Use(_) | Rvalue::Await(_) | Rvalue::Cast(..)) => work.extend(op.dst),
+                OpKind::Let(Rvalue::Format(_) | Rvalue::Unknown(_)) => fate = fate.max(Fate::Logged),
+                OpKind::Let(_) | OpKind::Store(..) => fate = fate.max(Fate::Handed),
+                OpKind::Return(..) => fate = fate.max(Fate::Handed),
+                OpKind::Drop(_) => {}
+                OpKind::Call(call) => match &call.callee {
+                    Callee::Method(name) if keeps(name) => work.extend(op.dst),
+                    Callee::Method(name) if matches!(name.as_str(), "is_err" | "is_ok" | "ok" | "err") => {
+                        if name == "ok" {
+                            work.extend(op.dst);
+                        }
+                    }
+                    Callee::Macro(name) if logs(name) => fate = fate.max(Fate::Logged),
+                    _ => fate = fate.max(Fate::Handed),
+                },
+            }
+        }
+        for edge in f.blocks.iter().flat_map(|b| &b.edges) {
+            if !tested(&edge.guard).is_some_and(|x| is(x, var)) {
+                continue;
+            }
+            match &edge.guard {
+                Guard::Matches(_, pattern) if layer_only(pattern, edge.kind, &mut work) => {}
+                _ => fate = fate.max(Fate::Tested),
+            }
+        }
+    }
+    fate
+}
+
+fn is(operand: &Operand, var: Var) -> bool {
+    matches!(operand, Operand::Var(v, _) if *v == var)
+}
+
+/// Whether a pattern only tells `Ok` from `Err`; what it binds of the payload is followed.
+fn layer_only(pattern: &Pattern, kind: EdgeKind, work: &mut Vec<Var>) -> bool {
+    match pattern {
+        Pattern::Wild => true,
+        Pattern::Bind(var, None) => {
+            work.push(*var);
+            true
+        }
+        Pattern::Variant(path, args, _) if matches!(shapes::last(path), "Ok" | "Err") => {
+            if shapes::last(path) == "Err" {
+                return true;
+            }
+            args.iter().all(|p| match p {
+                Pattern::Wild => true,
+                Pattern::Bind(var, None) => {
+                    work.push(*var);
+                    true
+                }
+                Pattern::Tuple(list, _) => list.is_empty(),
+                _ => false,
+            })
+        }
+        Pattern::Or(list) => {
+            // The `?` pattern: `Ok(x) | Some(x)`.
+            let mut vars = Vec::new();
+            bound(pattern, &mut vars);
+            work.extend(vars);
+            kind != EdgeKind::Plain || list.iter().all(|p| matches!(p, Pattern::Variant(..)))
+        }
+        _ => false,
+    }
+}
+
+fn keeps(name: &str) -> bool {
+    matches!(
+        name,
+        "map_err"
+            | "context"
+            | "with_context"
+            | "inspect_err"
+            | "unwrap"
+            | "expect"
+            | "unwrap_or_default"
+            | "wrap_err"
+            | "into"
+            | "unwrap_or"
+    )
+}
+
+fn logs(name: &str) -> bool {
+    matches!(
+        shapes::last(name),
+        "trace"
+            | "debug"
+            | "info"
+            | "warn"
+            | "error"
+            | "println"
+            | "eprintln"
+            | "event"
+            | "log"
+            | "format"
+            | "format_args"
+            | "print"
+    )
+}

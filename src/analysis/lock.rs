@@ -1,0 +1,458 @@
+//! The lock decision: which set-if-absent is a lock, which a claim, and which releases, renewals and expiries belong to it.
+//!
+//! A wire command in a helper that gets its key as a parameter is neutral: what its caller does decides. So everything
+//! here is a [`Use`]: a command together with the calls that lead to it from the innermost function in which its key is
+//! definite.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::summary::{Origin, Reached, Relation, Status};
+use super::{Analyzer, key_of};
+use crate::ir::{
+    Acquire, AcquireForm, Effect, EffectKind, Exit, FunctionId, LockKind, OwnerCheck, Piece, Resource, Shape, Site,
+    Value,
+};
+
+/// Calls from the function where a key is definite down to the command, and the effect's index there.
+pub type UseId = (Vec<Site>, u32);
+
+/// A lock effect at the innermost function in which its key is definite.
+#[derive(Clone, Debug)]
+pub struct Use {
+    /// Identity.
+    pub id: UseId,
+    /// Function; values are in its terms.
+    pub function: FunctionId,
+    /// The effect.
+    pub effect: Effect,
+    /// The key with fields made comparable across functions.
+    pub key: Value,
+}
+
+impl Use {
+    /// The op in [`Use::function`] where it happens.
+    pub fn site(&self) -> Site {
+        self.id.0[0]
+    }
+
+    /// The wire effect.
+    pub fn origin(&self) -> Origin {
+        Origin { site: self.id.0[self.id.0.len() - 1], effect: self.id.1 }
+    }
+}
+
+/// What a set-if-absent is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Decision {
+    /// A lock.
+    Lock,
+    /// Given back on failing exits only: an idempotency marker with undo.
+    ClaimWithUndo,
+    /// A marker: dedup, cooldown, seen.
+    Claim,
+}
+
+/// How a release is known to belong to a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Pairing {
+    /// Same type or module, keys are whole parameters, and the names say lock.
+    Module,
+    /// Same key template in the same crate.
+    Template,
+    /// A path runs from the acquisition to the release.
+    Path,
+}
+
+/// An acquisition and what is known of it.
+#[derive(Clone, Debug)]
+pub struct Lock {
+    /// Where it is taken.
+    pub taken: Use,
+    /// Lock, claim or neither.
+    pub decision: Decision,
+    /// The row of the decision table that matched.
+    pub why: &'static str,
+    /// Releases that belong to it: index into [`Locks::releases`], how sure.
+    pub releases: BTreeMap<usize, (Pairing, Relation)>,
+    /// Renewals and expiries on its key: index into [`Locks::prolongs`].
+    pub prolongs: BTreeMap<usize, Pairing>,
+}
+
+impl Lock {
+    /// The acquire effect.
+    pub fn acquire(&self) -> Option<&Acquire> {
+        match &self.taken.effect.kind {
+            EffectKind::Acquire(acquire) => Some(acquire),
+            _ => None,
+        }
+    }
+}
+
+/// All locks and what belongs to them.
+#[derive(Debug, Default)]
+pub struct Locks {
+    /// Acquisitions.
+    pub locks: Vec<Lock>,
+    /// Releases.
+    pub releases: Vec<Use>,
+    /// Renewals and expiries.
+    pub prolongs: Vec<Use>,
+    by_id: BTreeMap<UseId, usize>,
+    release_by_id: BTreeMap<UseId, usize>,
+}
+
+impl Locks {
+    /// The lock that an acquisition seen by the path search is.
+    pub fn of(&self, via: &[Site], effect: u32) -> Option<usize> {
+        (0..via.len()).find_map(|i| self.by_id.get(&(via[i..].to_vec(), effect)).copied())
+    }
+
+    /// The release use that a release seen by the path search is.
+    pub fn release_of(&self, via: &[Site], effect: u32) -> Option<usize> {
+        (0..via.len()).find_map(|i| self.release_by_id.get(&(via[i..].to_vec(), effect)).copied())
+    }
+
+    /// Finds all uses, pairs them and decides.
+    pub fn decide(a: &Analyzer<'_>, include_tests: bool) -> Locks {
+        let mut locks = Locks::default();
+        for used in uses(a, include_tests) {
+            match &used.effect.kind {
+                EffectKind::Acquire(_) => {
+                    locks.by_id.insert(used.id.clone(), locks.locks.len());
+                    locks.locks.push(Lock {
+                        taken: used,
+                        decision: Decision::Claim,
+                        why: "no release, renewal or owner check on its key",
+                        releases: BTreeMap::new(),
+                        prolongs: BTreeMap::new(),
+                    });
+                }
+                EffectKind::Release(_) => {
+                    locks.release_by_id.insert(used.id.clone(), locks.releases.len());
+                    locks.releases.push(used);
+                }
+                _ => locks.prolongs.push(used),
+            }
+        }
+        locks.pair_by_path(a);
+        locks.pair_by_key(a);
+        let evidence = Evidence::of(a, &locks);
+        for i in 0..locks.locks.len() {
+            let (decision, why) = locks.judge(a, i, &evidence);
+            locks.locks[i].decision = decision;
+            locks.locks[i].why = why;
+        }
+        locks
+    }
+
+    fn pair_by_path(&mut self, a: &Analyzer<'_>) {
+        for seen in &a.log.borrow().releases {
+            let lock = self.of(&seen.lock.via, seen.lock.origin.effect);
+            let release = self.release_of(&seen.freed.via, seen.freed.origin.effect);
+            if let (Some(lock), Some(release)) = (lock, release)
+                && matches!(seen.status, Status::Held | Status::Released)
+            {
+                let entry = self.locks[lock].releases.entry(release).or_insert((Pairing::Path, seen.relation));
+                *entry = (*entry).max((Pairing::Path, seen.relation));
+            }
+        }
+        let log = a.log.borrow();
+        for seen in &log.observations {
+            if !matches!(seen.effect.kind, EffectKind::Expire(_) | EffectKind::Renew(_))
+                || seen.relation != Relation::Must
+            {
+                continue;
+            }
+            let Some(lock) = self.of(&seen.lock.via, seen.lock.origin.effect) else { continue };
+            let prolong =
+                self.prolongs.iter().position(|p| p.id.1 == seen.origin.effect && seen.via.ends_with(&p.id.0));
+            if let Some(prolong) = prolong {
+                self.locks[lock].prolongs.insert(prolong, Pairing::Path);
+            }
+        }
+    }
+
+    fn pair_by_key(&mut self, a: &Analyzer<'_>) {
+        for lock in &mut self.locks {
+            let Some(acquire) = lock.acquire().cloned() else { continue };
+            for (i, release) in self.releases.iter().enumerate() {
+                let EffectKind::Release(r) = &release.effect.kind else { continue };
+                if r.backend == acquire.backend
+                    && r.kind == acquire.kind
+                    && let Some(how) = pairing(a, &lock.taken, release)
+                {
+                    lock.releases.entry(i).or_insert((how, Relation::Must));
+                }
+            }
+            for (i, prolong) in self.prolongs.iter().enumerate() {
+                if acquire.kind == LockKind::Lease
+                    && let Some(how) = pairing(a, &lock.taken, prolong)
+                {
+                    lock.prolongs.entry(i).or_insert(how);
+                }
+            }
+        }
+    }
+
+    fn judge(&self, a: &Analyzer<'_>, index: usize, evidence: &Evidence) -> (Decision, &'static str) {
+        let lock = &self.locks[index];
+        let Some(acquire) = lock.acquire() else { return (Decision::Claim, "no acquisition") };
+        if acquire.form == AcquireForm::LockApi || acquire.kind != LockKind::Lease {
+            return (Decision::Lock, "lock API");
+        }
+        if evidence.carried.contains(&index) {
+            return (Decision::Lock, "guard type");
+        }
+        if evidence.retried.contains(&index) {
+            return (Decision::Lock, "taken in a wait loop");
+        }
+        let checked = lock.releases.keys().any(|r| match &self.releases[*r].effect.kind {
+            EffectKind::Release(r) => matches!(r.check, OwnerCheck::Token(_)),
+            _ => false,
+        }) || lock.prolongs.keys().any(|p| match &self.prolongs[*p].effect.kind {
+            EffectKind::Renew(r) => matches!(r.check, OwnerCheck::Token(_)),
+            _ => false,
+        });
+        if checked {
+            return (Decision::Lock, "owner check on its key");
+        }
+        if evidence.released_well.contains(&index) {
+            return (Decision::Lock, "released after success");
+        }
+        if evidence.released_failing.contains(&index) {
+            return (Decision::ClaimWithUndo, "released on failing exits only");
+        }
+        let named = lock.releases.iter().any(|(r, (how, _))| {
+            let other = &self.releases[*r];
+            *how >= Pairing::Module
+                && neighbours(a, lock.taken.function, other.function)
+                && (lockish(a, other.function) || lockish(a, lock.taken.function) || lockish_key(&lock.taken.key))
+        });
+        if named {
+            return (Decision::Lock, "release beside it, and the names say lock");
+        }
+        (Decision::Claim, "no release on a succeeding path, no renewal, no owner check")
+    }
+}
+
+/// What the path search saw of each lock.
+#[derive(Default)]
+struct Evidence {
+    carried: BTreeSet<usize>,
+    retried: BTreeSet<usize>,
+    released_well: BTreeSet<usize>,
+    released_failing: BTreeSet<usize>,
+}
+
+impl Evidence {
+    fn of(a: &Analyzer<'_>, locks: &Locks) -> Evidence {
+        let log = a.log.borrow();
+        let mut evidence = Evidence::default();
+        for leaving in &log.leavings {
+            let Some(lock) = locks.of(&leaving.lock.via, leaving.lock.origin.effect) else { continue };
+            if leaving.carried {
+                evidence.carried.insert(lock);
+            }
+            if leaving.status == Status::Released {
+                if leaving.exit == Exit::Return && !matches!(leaving.ret, Shape::Err(_)) {
+                    evidence.released_well.insert(lock);
+                } else {
+                    evidence.released_failing.insert(lock);
+                }
+            }
+        }
+        for (id, index) in &locks.by_id {
+            let origin = Origin { site: id.0[id.0.len() - 1], effect: id.1 };
+            if log.retried.contains(&origin) {
+                evidence.retried.insert(*index);
+            }
+        }
+        evidence
+    }
+}
+
+/// Whether two uses are of one key by the keys alone.
+fn pairing(a: &Analyzer<'_>, x: &Use, y: &Use) -> Option<Pairing> {
+    if a.relate(&x.key, &y.key) != Relation::Must || !same_crate(a, x.function, y.function) {
+        return None;
+    }
+    if strong(&x.key) && strong(&y.key) {
+        return Some(Pairing::Template);
+    }
+    let both_whole = matches!((&x.key, &y.key), (Value::Param(_), Value::Param(_)));
+    (both_whole && neighbours(a, x.function, y.function)).then_some(Pairing::Module)
+}
+
+fn same_crate(a: &Analyzer<'_>, x: FunctionId, y: FunctionId) -> bool {
+    let krate = |id| a.program.function(id).module.split("::").next().unwrap_or("").to_string();
+    krate(x) == krate(y)
+}
+
+/// Same function, same type, same module, or one's type is made by the other.
+fn neighbours(a: &Analyzer<'_>, x: FunctionId, y: FunctionId) -> bool {
+    let (f, g) = (a.program.function(x), a.program.function(y));
+    x == y || (f.owner.is_some() && f.owner == g.owner) || f.module == g.module || f.file() == g.file()
+}
+
+/// Lock effects of all live functions at the innermost level with a definite key.
+fn uses(a: &Analyzer<'_>, include_tests: bool) -> Vec<Use> {
+    let mut definite: BTreeMap<UseId, Use> = BTreeMap::new();
+    for (id, f) in a.program.functions() {
+        if (f.test && !include_tests) || !a.relevant(id) {
+            continue;
+        }
+        for reached in a.reached(id).iter() {
+            if let Some(used) = definite_use(a, id, reached) {
+                definite.insert(used.id.clone(), used);
+            }
+        }
+    }
+    let ids: BTreeSet<UseId> = definite.keys().cloned().collect();
+    definite
+        .into_values()
+        .filter(|used| !(1..used.id.0.len()).any(|i| ids.contains(&(used.id.0[i..].to_vec(), used.id.1))))
+        .collect()
+}
+
+fn definite_use(a: &Analyzer<'_>, id: FunctionId, reached: &Reached) -> Option<Use> {
+    if !matches!(
+        reached.effect.kind,
+        EffectKind::Acquire(_) | EffectKind::Release(_) | EffectKind::Renew(_) | EffectKind::Expire(_)
+    ) {
+        return None;
+    }
+    let key = a.program.absolute(id, key_of(&reached.effect)?);
+    let api = match &reached.effect.kind {
+        EffectKind::Acquire(x) => x.form == AcquireForm::LockApi || x.kind != LockKind::Lease,
+        EffectKind::Release(x) => x.kind != LockKind::Lease,
+        _ => false,
+    };
+    if !(api || strong(&key) || lockish(a, id)) {
+        return None;
+    }
+    Some(Use { id: (reached.via.clone(), reached.origin.effect), function: id, effect: reached.effect.clone(), key })
+}
+
+/// At least three constant letters, or a field of a workspace type: enough to say which key it is.
+pub fn strong(key: &Value) -> bool {
+    match key {
+        Value::Const(crate::ir::Lit::Str(s)) => letters(s) >= 3,
+        Value::Const(_) | Value::TypeField(..) | Value::Path(_) => true,
+        Value::Template(pieces) => {
+            pieces.iter().map(|p| if let Piece::Text(t) = p { letters(t) } else { 0 }).sum::<usize>() >= 3
+                || pieces.iter().any(|p| matches!(p, Piece::Hole(v) if strong(v)))
+        }
+        Value::Join(list) => !list.is_empty() && list.iter().all(strong),
+        Value::Call(call) => call.args.iter().any(strong),
+        Value::Operation(_, list) => list.iter().any(strong),
+        _ => false,
+    }
+}
+
+fn letters(text: &str) -> usize {
+    text.chars().filter(|c| c.is_alphanumeric()).count()
+}
+
+/// Words that name locks.
+const LOCK_WORDS: &[&str] = &[
+    "lock",
+    "locks",
+    "locker",
+    "locking",
+    "locked",
+    "unlock",
+    "dlock",
+    "redlock",
+    "lease",
+    "leases",
+    "mutex",
+    "leader",
+    "leadership",
+    "election",
+    "mutual",
+    "exclusive",
+    "semaphore",
+];
+
+/// Whether the function's own, its type's or its module's name says lock.
+pub fn lockish(a: &Analyzer<'_>, id: FunctionId) -> bool {
+    let f = a.program.function(id);
+    let owner = f.owner.as_deref().map(super::shapes::last).unwrap_or("");
+    let tr = f.owner_trait.as_deref().map(super::shapes::last).unwrap_or("");
+    let module = super::shapes::last(&f.module);
+    [f.name.as_str(), owner, tr, module].iter().any(|name| words(name).iter().any(|w| LOCK_WORDS.contains(&w.as_str())))
+}
+
+fn lockish_key(key: &Value) -> bool {
+    let text = match key {
+        Value::Const(crate::ir::Lit::Str(s)) => s.clone(),
+        Value::Template(pieces) => pieces
+            .iter()
+            .filter_map(|p| if let Piece::Text(t) = p { Some(t.as_str()) } else { None })
+            .collect::<Vec<_>>()
+            .join(" "),
+        Value::Path(path) | Value::TypeField(_, path) => path.clone(),
+        _ => return false,
+    };
+    words(&text).iter().any(|w| LOCK_WORDS.contains(&w.as_str()))
+}
+
+/// Lower-case words of an identifier or key: split at `_`, `-`, `:`, `.`, `/`, blanks and before capitals.
+pub fn words(name: &str) -> Vec<String> {
+    let mut out = vec![String::new()];
+    let mut lower = false;
+    for c in name.chars() {
+        if !c.is_alphanumeric() || (c.is_uppercase() && lower) {
+            out.push(String::new());
+        }
+        lower = c.is_lowercase();
+        if c.is_alphanumeric()
+            && let Some(word) = out.last_mut()
+        {
+            word.extend(c.to_lowercase());
+        }
+    }
+    out.retain(|w| !w.is_empty());
+    out
+}
+
+/// The key as people read it: `lock:{id}`, `self.key`, `{key}`.
+pub fn show(value: &Value) -> String {
+    match value {
+        Value::Const(crate::ir::Lit::Str(s)) => s.clone(),
+        Value::Const(crate::ir::Lit::Int(n)) => n.to_string(),
+        Value::Template(pieces) => pieces
+            .iter()
+            .map(|p| match p {
+                Piece::Text(t) => t.clone(),
+                Piece::Hole(v) => match show(v) {
+                    inner if inner.starts_with('{') || !matches!(v, Value::Template(_) | Value::Const(_)) => {
+                        format!("{{{}}}", inner.trim_matches(['{', '}']))
+                    }
+                    inner => inner,
+                },
+            })
+            .collect(),
+        Value::Path(path) => super::shapes::last(path).to_string(),
+        Value::Field(base, name) => match &**base {
+            Value::Param(0) => format!("self.{name}"),
+            _ => name.clone(),
+        },
+        Value::TypeField(_, name) => format!("self.{name}"),
+        _ => "..".into(),
+    }
+}
+
+/// The SQL table or Redis key of a resource, for messages.
+pub fn show_resource(resource: &Resource) -> String {
+    match resource {
+        Resource::Key(_, key) => format!("key `{}`", show(key)),
+        Resource::Table(name) => format!("table `{name}`"),
+        Resource::Other(name) => name.clone(),
+    }
+}
+
+/// The key of a lock effect.
+pub fn key(effect: &Effect) -> &Value {
+    key_of(effect).unwrap_or(&Value::Unknown)
+}

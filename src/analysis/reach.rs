@@ -1,0 +1,220 @@
+//! Effects that a function reaches, itself and through what it calls, in its own terms.
+
+use std::rc::Rc;
+
+use super::summary::{Origin, Reached, Status};
+use super::{Analyzer, key_of};
+use crate::analysis::explore::Explorer;
+use crate::analysis::state::State;
+use crate::analysis::summary::{Observation, Relation};
+use crate::ir::{
+    Call, Callee, Effect, EffectKind, FunctionId, OpKind, OpRef, OwnerCheck, Resource, Rvalue, Safety, Site, Ttl, Value,
+};
+
+/// Effects kept per function, in source order.
+const MAX_REACHED: usize = 48;
+/// Calls followed downwards.
+const MAX_DEPTH: usize = 6;
+
+impl<'p> Analyzer<'p> {
+    /// Effects reached from a function, memoised; recursion adds nothing.
+    pub(crate) fn reached(&self, id: FunctionId) -> Rc<Vec<Reached>> {
+        self.reach(id, &mut Vec::new())
+    }
+
+    fn reach(&self, id: FunctionId, stack: &mut Vec<FunctionId>) -> Rc<Vec<Reached>> {
+        if let Some(known) = self.reached.borrow().get(&id) {
+            return known.clone();
+        }
+        if stack.contains(&id) || stack.len() > MAX_DEPTH {
+            return Rc::default();
+        }
+        stack.push(id);
+        let f = self.program.function(id);
+        let mut out: Vec<Reached> = Vec::new();
+        for (at, op) in f.ops() {
+            if out.len() >= MAX_REACHED {
+                break;
+            }
+            let site = Site { function: id, at };
+            match &op.kind {
+                OpKind::Call(call) => {
+                    if let Some(trip) = &call.effect {
+                        for (i, effect) in trip.effects.iter().enumerate() {
+                            out.push(Reached {
+                                effect: effect.clone(),
+                                origin: Origin { site, effect: i as u32 },
+                                via: vec![site],
+                            });
+                        }
+                        continue;
+                    }
+                    for target in &call.targets {
+                        self.lift(site, call, id, *target, stack, &mut out);
+                    }
+                }
+                OpKind::Let(Rvalue::Closure(inner, _)) => {
+                    // A closure made here runs here as far as effects are concerned.
+                    let call = closure_call();
+                    self.lift(site, &call, id, *inner, stack, &mut out);
+                }
+                _ => {}
+            }
+        }
+        out.truncate(MAX_REACHED);
+        stack.pop();
+        let out = Rc::new(out);
+        // A result computed inside a cycle is partial for the inner functions: keep only the outermost.
+        if stack.is_empty() {
+            self.reached.borrow_mut().insert(id, out.clone());
+        }
+        out
+    }
+
+    fn lift(
+        &self,
+        site: Site,
+        call: &Call,
+        caller: FunctionId,
+        target: FunctionId,
+        stack: &mut Vec<FunctionId>,
+        out: &mut Vec<Reached>,
+    ) {
+        for inner in self.reach(target, stack).iter() {
+            if out.len() >= MAX_REACHED {
+                return;
+            }
+            let effect = map_values(&inner.effect, &mut |v| self.rebase(v, call, caller, target));
+            let via = std::iter::once(site).chain(inner.via.iter().copied()).collect();
+            out.push(Reached { effect, origin: inner.origin, via });
+        }
+    }
+}
+
+fn closure_call() -> Call {
+    Call {
+        callee: Callee::Method(String::new()),
+        args: Vec::new(),
+        generics: Vec::new(),
+        whole: crate::source::Span::new(crate::source::FileId(0), 0, 0),
+        cancel: None,
+        targets: Vec::new(),
+        effect: None,
+    }
+}
+
+impl Explorer<'_, '_> {
+    /// Notes an effect against every acquisition of this path.
+    pub(super) fn observe(&self, effect: &Effect, origin: Origin, via: &[Site], state: &State) {
+        for (lock, status) in &state.locks {
+            if matches!(status, Status::Released | Status::Escaped) {
+                continue;
+            }
+            let held = &self.held[*lock as usize];
+            let relation = key_of(effect).map_or(Relation::Other, |key| self.a.relate(key, &held.acquire.key));
+            self.a.log.borrow_mut().observations.push(Observation {
+                function: self.id,
+                effect: effect.clone(),
+                origin,
+                via: via.to_vec(),
+                lock: held.clone(),
+                status: *status,
+                proven: state.proven,
+                arm: state.arm,
+                relation,
+            });
+        }
+    }
+
+    /// Notes what a call reaches, except for what the path search itself follows (acquire and release).
+    pub(super) fn observe_reached(&self, at: OpRef, call: &Call, targets: &[FunctionId], state: &State) {
+        if !state.locks.values().any(|s| matches!(s, Status::Held | Status::Lost | Status::Failed)) {
+            return;
+        }
+        let site = self.site(at);
+        for target in targets {
+            for inner in self.a.reached(*target).iter() {
+                if matches!(inner.effect.kind, EffectKind::Acquire(_) | EffectKind::Release(_)) {
+                    continue;
+                }
+                let effect = map_values(&inner.effect, &mut |v| self.a.rebase(v, call, self.id, *target));
+                let via: Vec<Site> = std::iter::once(site).chain(inner.via.iter().copied()).collect();
+                self.observe(&effect, inner.origin, &via, state);
+            }
+        }
+    }
+
+    /// An acquisition is about to be made: is it a retry?
+    pub(super) fn note_again(&self, lock: u16, state: &State) {
+        if matches!(state.locks.get(&lock), Some(Status::Lost | Status::Failed)) {
+            self.a.log.borrow_mut().retried.insert(self.held[lock as usize].origin);
+        }
+    }
+}
+
+/// The effect with every value replaced.
+pub(crate) fn map_values(effect: &Effect, f: &mut impl FnMut(&Value) -> Value) -> Effect {
+    let mut effect = effect.clone();
+    let ttl = |ttl: &mut Ttl, f: &mut dyn FnMut(&Value) -> Value| {
+        if let Ttl::After(v, _) = ttl {
+            *v = f(v);
+        }
+    };
+    let check = |check: &mut OwnerCheck, f: &mut dyn FnMut(&Value) -> Value| {
+        if let OwnerCheck::Token(v) = check {
+            *v = f(v);
+        }
+    };
+    match &mut effect.kind {
+        EffectKind::Acquire(a) => {
+            a.key = f(&a.key);
+            a.token = f(&a.token);
+            ttl(&mut a.ttl, f);
+        }
+        EffectKind::Release(r) => {
+            r.key = f(&r.key);
+            check(&mut r.check, f);
+        }
+        EffectKind::Renew(r) => {
+            r.key = f(&r.key);
+            check(&mut r.check, f);
+            ttl(&mut r.ttl, f);
+        }
+        EffectKind::Expire(e) => {
+            e.key = f(&e.key);
+            ttl(&mut e.ttl, f);
+        }
+        EffectKind::Read(resource) => map_resource(resource, f),
+        EffectKind::Write(w) => {
+            map_resource(&mut w.resource, f);
+            w.values.iter_mut().for_each(|v| *v = f(v));
+            if let Safety::Conditions(list) = &mut w.safety {
+                list.iter_mut().for_each(|(_, _, v)| *v = f(v));
+            }
+            if let Some(t) = &mut w.ttl {
+                ttl(t, f);
+            }
+        }
+        EffectKind::External(e) => {
+            e.target = f(&e.target);
+            if let Some(v) = &mut e.idempotency {
+                *v = f(v);
+            }
+        }
+        EffectKind::Watch(v)
+        | EffectKind::Sleep(v)
+        | EffectKind::Timeout(v)
+        | EffectKind::Spawn(v)
+        | EffectKind::Signal(v)
+        | EffectKind::Observe(v)
+        | EffectKind::Issue(v) => *v = f(v),
+        EffectKind::Begin | EffectKind::Commit | EffectKind::Rollback => {}
+    }
+    effect
+}
+
+fn map_resource(resource: &mut Resource, f: &mut impl FnMut(&Value) -> Value) {
+    if let Resource::Key(_, key) = resource {
+        *key = f(key);
+    }
+}

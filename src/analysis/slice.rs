@@ -1,0 +1,130 @@
+//! Backward data dependence inside one function, and order on its control flow.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::flow::{bound, reads, tested};
+use crate::ir::{BinaryOp, BlockId, Callee, EdgeKind, Function, Guard, Op, OpKind, OpRef, Operand, Rvalue, Var};
+
+/// Data dependences of one function.
+pub struct Slice<'f> {
+    f: &'f Function,
+    defs: BTreeMap<Var, Vec<&'f Op>>,
+    binds: BTreeMap<Var, Vec<&'f Operand>>,
+}
+
+impl<'f> Slice<'f> {
+    /// Collects the definitions of `f`.
+    pub fn of(f: &'f Function) -> Self {
+        let mut slice = Slice { f, defs: BTreeMap::new(), binds: BTreeMap::new() };
+        for (_, op) in f.ops() {
+            if let Some(dst) = op.dst {
+                slice.defs.entry(dst).or_default().push(op);
+            }
+        }
+        for edge in f.blocks.iter().flat_map(|b| &b.edges) {
+            if let Guard::Matches(operand, pattern) = &edge.guard {
+                let mut vars = Vec::new();
+                bound(pattern, &mut vars);
+                for var in vars {
+                    slice.binds.entry(var).or_default().push(operand);
+                }
+            }
+        }
+        slice
+    }
+
+    /// All variables that the value of `operand` can come from.
+    pub fn sources(&self, operand: &Operand) -> BTreeSet<Var> {
+        let mut seen = BTreeSet::new();
+        let mut work: Vec<Var> = var_of(operand).into_iter().collect();
+        while let Some(var) = work.pop() {
+            if !seen.insert(var) {
+                continue;
+            }
+            for op in self.defs.get(&var).into_iter().flatten() {
+                reads(op, |x| work.extend(var_of(x)));
+            }
+            work.extend(self.binds.get(&var).into_iter().flatten().filter_map(|x| var_of(x)));
+        }
+        seen
+    }
+
+    /// The values that are compared with each other on the way to `operand` (`a == b`, `a.eq(b)`), as pairs.
+    pub fn comparisons(&self, operand: &Operand) -> Vec<(&'f Operand, &'f Operand)> {
+        let mut out = Vec::new();
+        for var in self.sources(operand) {
+            for op in self.defs.get(&var).into_iter().flatten() {
+                match &op.kind {
+                    OpKind::Let(Rvalue::Binary(BinaryOp::Eq | BinaryOp::Ne, a, b)) => out.push((a, b)),
+                    OpKind::Call(call) if call.args.len() == 2 => {
+                        let name = match &call.callee {
+                            Callee::Method(name) => name.as_str(),
+                            Callee::Path(path) => super::shapes::last(path),
+                            _ => "",
+                        };
+                        if matches!(name, "eq" | "ne" | "ct_eq" | "constant_time_eq") {
+                            out.push((&call.args[0], &call.args[1]));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        out
+    }
+
+    /// Guards whose edges lead to `at` and that were decided before it: operands tested on some path to `at`.
+    pub fn tests_before(&self, at: OpRef) -> Vec<&'f Operand> {
+        let before = self.blocks_before(at.block);
+        let mut out = Vec::new();
+        for block in &before {
+            for edge in &self.f.block(*block).edges {
+                let leads = edge.to == at.block || before.contains(&edge.to);
+                if leads && let Some(operand) = tested(&edge.guard) {
+                    out.push(operand);
+                }
+            }
+        }
+        out
+    }
+
+    /// Blocks from which `to` can be reached without going backwards through a loop.
+    pub fn blocks_before(&self, to: BlockId) -> BTreeSet<BlockId> {
+        let mut seen = BTreeSet::new();
+        let mut work = vec![to];
+        while let Some(block) = work.pop() {
+            for (b, candidate) in self.f.blocks.iter().enumerate() {
+                let id = BlockId(b as u32);
+                if candidate.edges.iter().any(|e| e.to == block && e.kind != EdgeKind::Back) && seen.insert(id) {
+                    work.push(id);
+                }
+            }
+        }
+        seen
+    }
+
+    /// Whether control can go from `from` to `to` (later in the same block, or through edges).
+    pub fn reaches(&self, from: OpRef, to: OpRef) -> bool {
+        if from.block == to.block && from.index < to.index {
+            return true;
+        }
+        let mut seen = BTreeSet::new();
+        let mut work: Vec<BlockId> = self.f.block(from.block).edges.iter().map(|e| e.to).collect();
+        while let Some(block) = work.pop() {
+            if block == to.block {
+                return true;
+            }
+            if seen.insert(block) {
+                work.extend(self.f.block(block).edges.iter().map(|e| e.to));
+            }
+        }
+        false
+    }
+}
+
+fn var_of(operand: &Operand) -> Option<Var> {
+    match operand {
+        Operand::Var(var, _) => Some(*var),
+        _ => None,
+    }
+}

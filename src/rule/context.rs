@@ -1,0 +1,202 @@
+//! What a rule may ask, and how it words its findings.
+
+use crate::analysis::lock::{self, Lock, Locks, Use};
+use crate::analysis::summary::{Observation, Relation, Status};
+use crate::analysis::{Analyzer, origin_call};
+use crate::finding::{Actor, Confidence, Finding, Label, Severity, Step};
+use crate::ir::{Certainty, EffectKind, FunctionId, Piece, Site, TimeUnit, Ttl, Value};
+use crate::link::Program;
+use crate::rule::Rule;
+use crate::source::Span;
+
+/// Everything a rule may ask.
+pub struct Context<'a> {
+    /// The linked program.
+    pub program: &'a Program,
+    /// Summaries, observations, exits.
+    pub analyzer: &'a Analyzer<'a>,
+    /// Locks, claims and what belongs to them.
+    pub locks: &'a Locks,
+    /// Pooler and connection-string facts.
+    pub poolers: &'a crate::frontend::pooler::PoolerFacts,
+    /// Judge test code too.
+    pub include_tests: bool,
+}
+
+impl Context<'_> {
+    /// Where a finding about a use stands: the command's own name, or the call that makes its key definite.
+    pub fn place(&self, used: &Use) -> Span {
+        if used.id.0.len() == 1 { used.effect.span } else { self.op_span(used.site()) }
+    }
+
+    /// The name of the call at a site.
+    pub fn op_span(&self, site: Site) -> Span {
+        self.program.function(site.function).op(site.at).span
+    }
+
+    /// The whole call expression at a site.
+    pub fn whole(&self, site: Site) -> Span {
+        origin_call(self.program, site).map_or_else(|| self.op_span(site), |call| call.whole)
+    }
+
+    /// A value as people read it, with the names of `function`'s parameters: `lock:{id}`.
+    pub fn show(&self, function: FunctionId, value: &Value) -> String {
+        lock::show(&self.named(function, value, 0))
+    }
+
+    fn named(&self, function: FunctionId, value: &Value, depth: u32) -> Value {
+        if depth > 6 {
+            return value.clone();
+        }
+        let f = self.program.function(function);
+        match value {
+            Value::Param(i) => {
+                let name = f.params.get(*i as usize).and_then(|v| f.var(*v).name.clone());
+                name.map_or_else(|| value.clone(), |n| Value::Path(format!("{{{n}}}")))
+            }
+            Value::Field(base, name) if !matches!(**base, Value::Param(0)) => {
+                let base = lock::show(&self.named(function, base, depth + 1));
+                Value::Path(format!("{{{}.{name}}}", base.trim_matches(['{', '}'])))
+            }
+            Value::Template(pieces) => Value::Template(
+                pieces
+                    .iter()
+                    .map(|p| match p {
+                        Piece::Hole(v) => Piece::Hole(self.named(function, v, depth + 1)),
+                        text => text.clone(),
+                    })
+                    .collect(),
+            ),
+            other => other.clone(),
+        }
+    }
+
+    /// The key of a lock for messages.
+    pub fn key(&self, lock: &Lock) -> String {
+        lock.acquire().map_or_else(String::new, |a| self.show(lock.taken.function, &a.key))
+    }
+
+    /// Observations of a kind against one lock, nearest first.
+    pub fn observed(&self, lock: usize, pick: impl Fn(&Observation) -> bool) -> Vec<Observation> {
+        let log = self.analyzer.log.borrow();
+        let mut out: Vec<Observation> = log
+            .observations
+            .iter()
+            .filter(|o| self.locks.of(&o.lock.via, o.lock.origin.effect) == Some(lock) && pick(o))
+            .cloned()
+            .collect();
+        out.sort_by_key(|o| (o.lock.via.len() + o.via.len(), o.via.clone(), o.effect.span, o.origin));
+        out.dedup_by(|a, b| {
+            a.function == b.function
+                && a.via == b.via
+                && a.origin == b.origin
+                && a.status == b.status
+                && a.proven == b.proven
+        });
+        out
+    }
+
+    /// Whether the function is live code that is to be judged.
+    pub fn judged(&self, function: FunctionId) -> bool {
+        self.include_tests || !self.program.function(function).test
+    }
+
+    /// Cap of a finding's confidence by how surely the command was recognised.
+    pub fn confidence(&self, certainty: Certainty) -> Confidence {
+        match certainty {
+            Certainty::Full | Certainty::Inferred => Confidence::High,
+            Certainty::Name => Confidence::Medium,
+        }
+    }
+
+    /// How surely the command at the end of a use was recognised.
+    pub fn certainty(&self, used: &Use) -> Certainty {
+        let site = used.origin().site;
+        origin_call(self.program, site).and_then(|c| c.effect.as_ref()).map_or(Certainty::Name, |t| t.certainty)
+    }
+
+    /// Labels for the calls between a finding's place and the wire command.
+    pub fn through(&self, used: &Use, note: &str) -> Vec<Label> {
+        let mut labels = Vec::new();
+        if used.id.0.len() > 1 {
+            labels.push(Label { span: used.effect.span, note: note.to_string() });
+        }
+        labels
+    }
+
+    /// A TTL as people read it: `30 s`.
+    pub fn ttl(&self, ttl: &Ttl) -> Option<String> {
+        let Ttl::After(value, unit) = ttl else { return None };
+        let seconds = |n: i64| Some(format!("{n} s"));
+        match (value, unit) {
+            (Value::Const(crate::ir::Lit::Int(n)), TimeUnit::Seconds) => seconds(*n),
+            (Value::Const(crate::ir::Lit::Int(n)), TimeUnit::Milliseconds) if n % 1000 == 0 => seconds(n / 1000),
+            (Value::Const(crate::ir::Lit::Int(n)), TimeUnit::Milliseconds) => Some(format!("{n} ms")),
+            (Value::Const(crate::ir::Lit::Duration(ns)), _) => {
+                Some(format!("{:?}", std::time::Duration::from_nanos(*ns as u64)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The steps of the usual story: A takes the lock, stalls, the lease expires, B takes it.
+    pub fn expiry_story(&self, lock: &Lock) -> Vec<Step> {
+        let span = self.place(&lock.taken);
+        let key = self.key(lock);
+        let ttl = lock.acquire().and_then(|a| self.ttl(&a.ttl)).map_or(String::new(), |t| format!(" for {t}"));
+        vec![
+            Step { actor: Actor::A, span, note: format!("acquires `{key}`{ttl}") },
+            Step { actor: Actor::A, span, note: "stalls: a pause, a slow call, a lost network".into() },
+            Step { actor: Actor::Store, span, note: format!("the lease on `{key}` expires") },
+            Step { actor: Actor::B, span, note: format!("acquires `{key}`") },
+        ]
+    }
+}
+
+impl Finding {
+    /// A finding of `rule` with its highest severity; the rest is filled in by `with`-style assignments.
+    pub fn new(rule: &Rule, span: Span, message: impl Into<String>) -> Finding {
+        Finding {
+            rule: rule.id,
+            severity: rule.severity,
+            confidence: Confidence::High,
+            span,
+            caret: String::new(),
+            message: message.into(),
+            labels: Vec::new(),
+            help: String::new(),
+            witness: Vec::new(),
+            fix: None,
+            lock: None,
+        }
+    }
+
+    /// Lowers the severity.
+    pub fn at_most(mut self, severity: Severity) -> Finding {
+        self.severity = self.severity.min(severity);
+        self
+    }
+
+    /// Adds a step to the witness.
+    pub fn step(&mut self, actor: Actor, span: Span, note: impl Into<String>) {
+        self.witness.push(Step { actor, span, note: note.into() });
+    }
+
+    /// Adds a label.
+    pub fn label(&mut self, span: Span, note: impl Into<String>) {
+        if span != self.span {
+            self.labels.push(Label { span, note: note.into() });
+        }
+    }
+}
+
+/// Whether an observation is a plain expiry on the lock's own key.
+pub fn is_expiry(o: &Observation) -> bool {
+    matches!(&o.effect.kind, EffectKind::Expire(e) if e.ttl != Ttl::Never && !e.only_if_none)
+        && o.relation == Relation::Must
+}
+
+/// Whether an observation was made while the lock was held, on a proven path.
+pub fn proven_held(o: &Observation) -> bool {
+    o.status == Status::Held && o.proven
+}

@@ -1,0 +1,110 @@
+//! Questions about what was read and tested before an op.
+
+use super::Context;
+use crate::analysis::lock::Use;
+use crate::analysis::slice::Slice;
+use crate::analysis::summary::Relation;
+use crate::ir::{Call, EffectKind, Function, FunctionId, OpRef, Operand, Resource, Site, Use as Mode, Value, Var};
+use crate::source::Span;
+
+impl Context<'_> {
+    /// Whether a test that depends on the result of a command (by its name) lies on the way to `site`.
+    pub fn gated_by_read(&self, site: Site, command: impl Fn(&str) -> bool) -> bool {
+        let f = self.program.function(site.function);
+        let slice = Slice::of(f);
+        let sources = slice.tests_before(site.at).into_iter().flat_map(|t| slice.sources(t)).collect::<Vec<_>>();
+        f.calls().any(|(_, op, call)| {
+            op.dst.is_some_and(|dst| sources.contains(&dst))
+                && call.effect.as_ref().is_some_and(|trip| {
+                    trip.effects
+                        .iter()
+                        .any(|e| matches!(e.kind, EffectKind::Read(_)) && command(&first_word(&e.command)))
+                })
+        })
+    }
+
+    /// The read of the release's own key whose value is compared in the client on the way to the release.
+    pub fn compared_read(&self, release: &Use) -> Option<Span> {
+        let site = release.site();
+        let f = self.program.function(site.function);
+        let slice = Slice::of(f);
+        let tests = slice.tests_before(site.at);
+        for (at, op, call) in f.calls() {
+            let Some(dst) = op.dst else { continue };
+            if !slice.reaches(at, site.at) {
+                continue;
+            }
+            let Some(read) = self.read_of(site.function, at, call, &release.key) else { continue };
+            for test in &tests {
+                if !slice.sources(test).contains(&dst) {
+                    continue;
+                }
+                let compared = slice
+                    .comparisons(test)
+                    .into_iter()
+                    .any(|(a, b)| slice.sources(a).contains(&dst) != slice.sources(b).contains(&dst));
+                let in_callee = call.effect.is_none() && call.targets.iter().any(|t| self.compares_a_read(*t));
+                if compared || in_callee {
+                    return Some(read);
+                }
+            }
+        }
+        None
+    }
+
+    /// Where the call, or what it calls, reads the value of `key`.
+    fn read_of(&self, function: FunctionId, at: OpRef, call: &Call, key: &Value) -> Option<Span> {
+        let reads = |effect: &crate::ir::Effect| match &effect.kind {
+            EffectKind::Read(Resource::Key(_, read)) => {
+                let read = self.program.absolute(function, read);
+                first_word(&effect.command) != "TTL" && self.analyzer.relate(&read, key) == Relation::Must
+            }
+            _ => false,
+        };
+        if let Some(trip) = &call.effect {
+            return trip.effects.iter().find(|e| reads(e)).map(|e| e.span);
+        }
+        if call.targets.is_empty() {
+            return None;
+        }
+        let site = Site { function, at };
+        let reached = self.analyzer.reached(function);
+        reached.iter().find(|r| r.via[0] == site && reads(&r.effect)).map(|_| self.op_span(site))
+    }
+
+    /// Whether a helper compares the value that it reads.
+    fn compares_a_read(&self, id: FunctionId) -> bool {
+        let f = self.program.function(id);
+        let slice = Slice::of(f);
+        let read: Vec<Var> = f
+            .calls()
+            .filter(|(_, _, call)| {
+                call.effect.as_ref().is_some_and(|t| t.effects.iter().any(|e| matches!(e.kind, EffectKind::Read(_))))
+            })
+            .filter_map(|(_, op, _)| op.dst)
+            .collect();
+        all_operands(f).iter().any(|x| {
+            slice.comparisons(x).into_iter().any(|(a, b)| {
+                let from = |o: &Operand| slice.sources(o).iter().any(|v| read.contains(v));
+                from(a) != from(b)
+            })
+        })
+    }
+
+    /// Whether the key is watched (WATCH) in the function of the release: a changed key makes EXEC fail.
+    pub fn watched(&self, release: &Use) -> bool {
+        self.analyzer.reached(release.function).iter().any(|r| {
+            matches!(&r.effect.kind, EffectKind::Watch(key)
+                if self.analyzer.relate(&self.program.absolute(release.function, key), &release.key).possible())
+        })
+    }
+}
+
+fn first_word(command: &str) -> String {
+    command.split_whitespace().next().unwrap_or("").to_ascii_uppercase()
+}
+
+/// Every variable of a function, as an operand.
+fn all_operands(f: &Function) -> Vec<Operand> {
+    (0..f.vars.len()).map(|i| Operand::Var(Var(i as u32), Mode::Ref)).collect()
+}

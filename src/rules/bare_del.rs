@@ -1,0 +1,74 @@
+//! `bare-del`: a lease key is deleted without comparing the owner in the same step.
+
+use super::check_then_del;
+use crate::analysis::lock::{Decision, Lock, Pairing, Use};
+use crate::analysis::summary::Relation;
+use crate::finding::{Actor, Confidence, Finding, Severity};
+use crate::ir::{EffectKind, LockKind, OwnerCheck};
+use crate::rule::{Context, Group, Rule};
+
+/// The rule.
+pub const RULE: Rule = Rule {
+    id: "bare-del",
+    severity: Severity::Error,
+    group: Group::Releasing,
+    page: include_str!("../../rules/bare-del.md"),
+    check,
+};
+
+fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
+    for (index, release) in cx.locks.releases.iter().enumerate() {
+        if let Some((lock, how)) = bare_release_of(cx, index)
+            && check_then_del::client_check(cx, release).is_none()
+            && !cx.watched(release)
+        {
+            findings.push(finding(cx, release, lock, how));
+        }
+    }
+}
+
+/// The lock that a release without owner check surely belongs to.
+pub fn bare_release_of<'c>(cx: &'c Context<'_>, index: usize) -> Option<(&'c Lock, Pairing)> {
+    let EffectKind::Release(r) = &cx.locks.releases[index].effect.kind else { return None };
+    if r.check != OwnerCheck::None || !matches!(r.kind, LockKind::Lease | LockKind::LeaseRow) {
+        return None;
+    }
+    cx.locks
+        .locks
+        .iter()
+        .filter(|lock| matches!(lock.decision, Decision::Lock | Decision::ClaimWithUndo))
+        .filter_map(|lock| match lock.releases.get(&index) {
+            Some((how, Relation::Must)) => Some((lock, *how)),
+            _ => None,
+        })
+        .max_by_key(|(_, how)| *how)
+}
+
+fn finding(cx: &Context<'_>, release: &Use, lock: &Lock, how: Pairing) -> Finding {
+    let key = cx.show(release.function, crate::analysis::lock::key(&release.effect));
+    let span = cx.place(release);
+    let taken = cx.place(&lock.taken);
+    let command = &release.effect.command;
+    let mut f = Finding::new(
+        &RULE,
+        span,
+        format!(
+            "{command} gives the lock `{key}` back without comparing its owner: after an expiry it deletes the next holder's lock"
+        ),
+    );
+    f.confidence = cx.confidence(cx.certainty(release)).min(cx.confidence(cx.certainty(&lock.taken)));
+    if how == Pairing::Module {
+        f.confidence = f.confidence.min(Confidence::Medium);
+    }
+    f.caret = "deletes whoever's lock this is".into();
+    f.labels = cx.through(release, "the command");
+    f.label(taken, "the lock is taken here");
+    f.help = format!(
+        "compare and delete in one step: a script `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end` with `{key}` and the holder's own token"
+    );
+    f.witness = cx.expiry_story(lock);
+    f.step(Actor::A, span, "wakes up, still believing that it holds the lock, and deletes the lock of B");
+    f.step(Actor::B, taken, "works on without a lock, and anybody can take it");
+    f.lock = Some(cx.key(lock));
+    f
+}

@@ -1,0 +1,98 @@
+//! `missing-ttl`: a lease key that on some path gets no expiry.
+
+use super::setnx_expire;
+use crate::analysis::lock::{Decision, Lock};
+use crate::analysis::summary::{Relation, Status};
+use crate::finding::{Actor, Confidence, Finding, Severity};
+use crate::ir::{EffectKind, LockKind, Ttl};
+use crate::rule::{Context, Group, Rule};
+
+/// The rule.
+pub const RULE: Rule = Rule {
+    id: "missing-ttl",
+    severity: Severity::Error,
+    group: Group::Taking,
+    page: include_str!("../../rules/missing-ttl.md"),
+    check,
+};
+
+fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
+    for (index, lock) in cx.locks.locks.iter().enumerate() {
+        let Some(acquire) = lock.acquire() else { continue };
+        if lock.decision != Decision::Lock || acquire.kind != LockKind::Lease {
+            continue;
+        }
+        if acquire.ttl == Ttl::Never {
+            if setnx_expire::first_expiry(cx, index).is_none() && !expired_later(cx, index) {
+                findings.push(taken(cx, lock));
+            }
+        } else {
+            dropped(cx, index, lock, findings);
+        }
+    }
+}
+
+/// An expiry may be set on the key on some path after all, in a way that is no finding of its own.
+fn expired_later(cx: &Context<'_>, lock: usize) -> bool {
+    let expiry = |o: &crate::analysis::summary::Observation| {
+        matches!(&o.effect.kind, EffectKind::Expire(e) if e.ttl != Ttl::Never) && o.relation.possible()
+    };
+    !cx.observed(lock, expiry).is_empty()
+}
+
+fn taken(cx: &Context<'_>, lock: &Lock) -> Finding {
+    let key = cx.key(lock);
+    let span = cx.place(&lock.taken);
+    let command = &lock.taken.effect.command;
+    let mut f = Finding::new(
+        &RULE,
+        span,
+        format!("the lock `{key}` is taken by {command} without an expiry: a holder that crashes keeps it for ever"),
+    );
+    f.confidence = cx.confidence(cx.certainty(&lock.taken));
+    f.caret = "no expiry is set".into();
+    f.labels = cx.through(&lock.taken, "the command");
+    if let Some(release) = lock.releases.keys().next() {
+        f.label(cx.place(&cx.locks.releases[*release]), "only this gives it back");
+    }
+    f.help = format!("take it with an expiry, in one command: `SET {key} <token> NX PX <milliseconds>`");
+    f.step(Actor::A, span, format!("takes `{key}`, which never expires"));
+    f.step(Actor::A, span, "crashes before the release");
+    f.step(Actor::Store, span, format!("keeps `{key}` for ever"));
+    f.step(Actor::B, span, "can never take it: somebody has to delete the key by hand");
+    f.lock = Some(key);
+    f
+}
+
+/// PERSIST on the key, or a plain SET over it, takes the expiry away.
+fn dropped(cx: &Context<'_>, index: usize, lock: &Lock, findings: &mut Vec<Finding>) {
+    let drops = cx.observed(index, |o| {
+        o.status == Status::Held
+            && o.relation == Relation::Must
+            && cx.judged(o.function)
+            && match &o.effect.kind {
+                EffectKind::Expire(e) => e.ttl == Ttl::Never,
+                EffectKind::Write(w) => w.verb == "SET" && w.ttl.is_none(),
+                _ => false,
+            }
+    });
+    let Some(drop) = drops.first() else { return };
+    let key = cx.key(lock);
+    let span = if drop.via.len() == 1 { drop.effect.span } else { cx.op_span(drop.via[0]) };
+    let command = &drop.effect.command;
+    let mut f = Finding::new(
+        &RULE,
+        span,
+        format!("{command} takes the expiry of the lock `{key}` away: a holder that crashes keeps it for ever"),
+    );
+    f.confidence = cx.confidence(drop.lock.certainty).min(Confidence::High);
+    f.caret = "the key lives for ever from here on".into();
+    f.label(cx.place(&lock.taken), "taken here, with an expiry");
+    f.help = "keep the expiry: write with `KEEPTTL`, or set it again in the same command, comparing the owner".into();
+    f.step(Actor::A, cx.place(&lock.taken), format!("takes `{key}` with an expiry"));
+    f.step(Actor::A, span, "removes the expiry");
+    f.step(Actor::A, span, "crashes before the release");
+    f.step(Actor::B, span, format!("can never take `{key}`"));
+    f.lock = Some(key);
+    findings.push(f);
+}
