@@ -8,6 +8,7 @@
 //! block has its captures as further parameters after its own: capture `j` is `Param(params.len() + j)`;
 //! [`Program::outer`] rewrites such a value in the terms of the function around it.
 
+mod calls;
 mod chain;
 mod expected;
 mod fields;
@@ -21,6 +22,8 @@ mod names;
 mod rebuild;
 mod tables;
 mod targets;
+#[cfg(test)]
+mod tests;
 mod types;
 mod values;
 

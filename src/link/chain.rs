@@ -9,8 +9,8 @@ use super::tables::tables;
 use super::types::Infer;
 use super::values::Eval;
 use crate::ir::{
-    At, BinaryOp, Call, CallValue, Callee, Exit, Function, FunctionId, OpKind, OpRef, Operand, Piece, Rvalue, Ty, Use,
-    Value, Var,
+    At, BinaryOp, Call, CallValue, Callee, Exit, FormatPiece, Function, FunctionId, OpKind, OpRef, Operand, Piece,
+    Rvalue, Ty, Use, Value, Var,
 };
 
 /// Builder steps and helper calls that one question may follow.
@@ -121,6 +121,15 @@ impl<'p> Chains<'p> {
                 let (a, b) = (self.operand(f, a, at), self.operand(f, b, at));
                 Some(fold::binary(BinaryOp::Add, &a, &b))
             }
+            OpKind::Let(Rvalue::Format(pieces)) => Some(fold::template(
+                pieces
+                    .iter()
+                    .map(|piece| match piece {
+                        FormatPiece::Text(text) => Piece::Text(text.clone()),
+                        FormatPiece::Hole(hole) => Piece::Hole(self.operand(f, hole, at)),
+                    })
+                    .collect(),
+            )),
             OpKind::Call(call) => match &call.callee {
                 Callee::Method(name) => {
                     let receiver = call.args.first()?;
@@ -187,7 +196,11 @@ impl<'p> Chains<'p> {
             let receiver = matches!(call.args.first(), Some(Operand::Var(v, _)) if *v == var);
             if let (Callee::Method(name), true) = (&call.callee, receiver) {
                 if call.targets.is_empty() && changes(ty, name) {
-                    self.follow(f, memo, flow, *op, ty, at, &mut out);
+                    let mut steps = Vec::new();
+                    // `o = o.step()` is a definition of its own.
+                    if !self.follow(f, memo, flow, *op, (var, ty, at), &mut steps) {
+                        out.append(&mut steps);
+                    }
                 }
             } else if let Some(i) =
                 call.args.iter().position(|a| matches!(a, Operand::Var(v, Use::RefMut) if *v == var))
@@ -201,39 +214,47 @@ impl<'p> Chains<'p> {
         out
     }
 
-    /// A step and those chained on its result: `cmd.arg(a).arg(b);`.
-    #[allow(clippy::too_many_arguments)]
+    /// A step and those chained on its result: `cmd.arg(a).arg(b);`. Whether the result goes back into the variable.
     fn follow(
         &self,
         f: FunctionId,
         memo: &FunctionMemo,
         flow: &Flow,
         op: OpRef,
-        ty: &Ty,
-        at: OpRef,
+        (var, ty, at): (Var, &Ty, OpRef),
         out: &mut Vec<(OpRef, Change)>,
-    ) {
+    ) -> bool {
         let function = self.function(f);
         let mut next = Some(op);
         while let Some(op) = next.take() {
             if out.len() > 256 || out.contains(&(op, Change::Step)) {
-                return;
+                break;
             }
             out.push((op, Change::Step));
-            let Some(dst) = function.op(op).dst else { return };
+            let Some(dst) = function.op(op).dst else { break };
+            if dst == var {
+                return true;
+            }
             for site in &memo.defuse.uses[dst.0 as usize] {
                 let UseSite::Op(user) = site else { continue };
-                let OpKind::Call(call) = &function.op(*user).kind else { continue };
-                let receiver = matches!(call.args.first(), Some(Operand::Var(v, _)) if *v == dst);
-                if let (Callee::Method(name), true) = (&call.callee, receiver)
-                    && *user != at
-                    && changes(ty, name)
-                    && flow.reaches(*user, at)
-                {
-                    next = Some(*user);
+                let used = function.op(*user);
+                match &used.kind {
+                    OpKind::Let(Rvalue::Use(_)) if used.dst == Some(var) => return true,
+                    OpKind::Call(call) => {
+                        let receiver = matches!(call.args.first(), Some(Operand::Var(v, _)) if *v == dst);
+                        if let (Callee::Method(name), true) = (&call.callee, receiver)
+                            && *user != at
+                            && changes(ty, name)
+                            && flow.reaches(*user, at)
+                        {
+                            next = Some(*user);
+                        }
+                    }
+                    _ => {}
                 }
             }
         }
+        false
     }
 
     /// One builder call on top of a value.

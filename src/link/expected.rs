@@ -2,6 +2,7 @@
 
 use super::Program;
 use super::flow::UseSite;
+use super::methods::Handed;
 use super::types::{Infer, awaited};
 use crate::ir::{
     BinaryOp, Call, Callee, Exit, FunctionId, Guard, Lit, OpKind, Operand, Pattern, Rvalue, Ty, UnaryOp, Var,
@@ -65,6 +66,10 @@ impl Search<'_> {
             } else {
                 return found;
             }
+        }
+        if partial.is_unknown() && memo.defuse.defs.get(var.0 as usize).is_some_and(|defs| defs.len() > 1) {
+            // The other arms say it: `match call { Ok(v) => v, Err(_) => false }`.
+            return peel(&owned(Infer::new(self.program).var(f, var)), layer);
         }
         partial
     }
@@ -145,7 +150,17 @@ impl Search<'_> {
 
     /// A closure handed to a workspace function whose signature says what it must return.
     fn closure_result(&mut self, parent: FunctionId, var: Var, layer: Layer) -> Ty {
-        let Some((call, index)) = self.program.handed_to(parent, var) else { return Ty::unknown() };
+        let Some(Handed { call, index, dst }) = self.program.handed_to(parent, var) else { return Ty::unknown() };
+        let payload = layer == Layer::Payload;
+        match call.name() {
+            "is_ok_and" | "is_some_and" | "is_none_or" | "filter" | "any" | "all" if payload => {
+                return Ty::path("bool");
+            }
+            "map" if payload => return self.follow(parent, dst, Layer::Wrapped),
+            "and_then" if !payload => return self.follow(parent, dst, Layer::Wrapped),
+            "map_or" | "map_or_else" if payload => return self.follow(parent, dst, Layer::Payload),
+            _ => {}
+        }
         for target in self.program.targets_with(&mut Infer::new(self.program), parent, call) {
             let callee = self.program.function(target);
             let Some(param) = callee.params.get(index) else { continue };

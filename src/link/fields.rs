@@ -238,26 +238,23 @@ impl Program {
     /// [`matching::must_match`] of two values, each in the terms of its function: made absolute, and fields compared with
     /// what their constructors store.
     pub fn must_match(&self, a: (FunctionId, &Value), b: (FunctionId, &Value)) -> bool {
-        self.matches(a, b, matching::must_match)
+        let (x, y) = self.one_frame(a, b);
+        matching::must_match(&x, &y) || {
+            let (ex, ey) = (self.expanded(&x), self.expanded(&y));
+            (ex != x || ey != y) && matching::must_match(&ex, &ey)
+        }
     }
 
     /// [`matching::may_match`] likewise.
     pub fn may_match(&self, a: (FunctionId, &Value), b: (FunctionId, &Value)) -> bool {
-        self.matches(a, b, matching::may_match)
+        let (x, y) = self.one_frame(a, b);
+        x == y || matching::may_match(&self.expanded(&x), &self.expanded(&y))
     }
 
-    fn matches(&self, a: (FunctionId, &Value), b: (FunctionId, &Value), relation: fn(&Value, &Value) -> bool) -> bool {
-        let frame = |(f, value): (FunctionId, &Value), alone: bool| {
-            let value = self.absolute_of(f, value);
-            // Parameters of two functions are not the same because their numbers are.
-            if alone { value } else { rewrite(&value, &foreign) }
-        };
-        let same = a.0 == b.0;
-        let (x, y) = (frame(a, same), frame(b, same));
-        relation(&x, &y) || {
-            let (ex, ey) = (self.expanded(&x), self.expanded(&y));
-            (ex != x || ey != y) && (relation(&ex, &ey) || relation(&ex, &y) || relation(&x, &ey))
-        }
+    /// Both values absolute; parameters of two functions are not the same because their numbers are.
+    fn one_frame(&self, a: (FunctionId, &Value), b: (FunctionId, &Value)) -> (Value, Value) {
+        let (x, y) = (self.absolute_of(a.0, a.1), self.absolute_of(b.0, b.1));
+        if a.0 == b.0 { (x, y) } else { (rewrite(&x, &foreign), rewrite(&y, &foreign)) }
     }
 }
 

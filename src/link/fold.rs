@@ -119,10 +119,10 @@ pub(super) fn call(call: CallValue) -> Value {
     }
 }
 
-/// Builder methods share names with `Option`'s (`take`, `read`, `lock`).
+/// Builder methods of client crates share names with `Option`'s (`take`, `read`, `lock`).
 fn is_builder(call: &CallValue) -> bool {
-    tables().builder(&call.receiver).is_some()
-        || matches!(&call.args[0], Value::Call(inner) if tables().builder(&inner.receiver).is_some())
+    let builder = |ty: &str| ty.contains("::") && tables().builder(ty).is_some();
+    builder(&call.receiver) || matches!(&call.args[0], Value::Call(inner) if builder(&inner.receiver))
 }
 
 fn environment(name: &str) -> Value {

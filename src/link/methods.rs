@@ -175,6 +175,15 @@ impl Infer<'_> {
     }
 }
 
+/// A call that gets a closure.
+pub(super) struct Handed<'p> {
+    pub(super) call: &'p Call,
+    /// The argument it is.
+    pub(super) index: usize,
+    /// The call's result.
+    pub(super) dst: Option<Var>,
+}
+
 /// What a closure parameter's bound says it returns, futures resolved, when that mentions the generic `name`.
 fn closure_result(callee: &Function, name: &str, param: Var) -> Option<Ty> {
     let bounds = |path: &str| callee.generics.iter().find(|(g, _)| g == path).map(|(_, b)| b.as_slice());
@@ -354,7 +363,7 @@ impl Program {
     }
 
     /// The call that a closure's variable is handed to, through copies and `Box::pin`-like calls, and at which argument.
-    pub(super) fn handed_to(&self, f: FunctionId, var: Var) -> Option<(&Call, usize)> {
+    pub(super) fn handed_to(&self, f: FunctionId, var: Var) -> Option<Handed<'_>> {
         use super::flow::UseSite;
         let function = self.function(f);
         let memo = self.memo.of(f, function)?;
@@ -372,7 +381,7 @@ impl Program {
                         {
                             next = op.dst;
                         } else if let Some(index) = index {
-                            return Some((call, index));
+                            return Some(Handed { call, index, dst: op.dst });
                         }
                     }
                     OpKind::Let(Rvalue::Use(_)) => next = op.dst,

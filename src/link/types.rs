@@ -4,6 +4,7 @@
 
 use super::Program;
 use super::flow::{Def, Step};
+use super::methods::Handed;
 use super::tables::tables;
 use crate::ir::{
     BinaryOp, Call, Callee, Function, FunctionId, FunctionKind, Lit, OpKind, Operand, Rvalue, Ty, TypeKind, UnaryOp,
@@ -179,7 +180,7 @@ impl<'p> Infer<'p> {
         let (Some(parent), Some(var)) = (self.function(f).parent, self.program.index.closure_vars.get(&f)) else {
             return Ty::unknown();
         };
-        let Some((call, index)) = self.program.handed_to(parent, *var) else { return Ty::unknown() };
+        let Some(Handed { call, index, .. }) = self.program.handed_to(parent, *var) else { return Ty::unknown() };
         for target in self.program.targets_with(self, parent, call) {
             let callee = self.function(target);
             let Some(param) = callee.params.get(index) else { continue };
@@ -265,7 +266,14 @@ impl<'p> Infer<'p> {
             },
             Rvalue::Matches(..) => Ty::path("bool"),
             Rvalue::IncludeStr(_) => Ty::path("str"),
-            Rvalue::Unknown(_) => Ty::unknown(),
+            // The element of a `for`.
+            Rvalue::Unknown(of) => match of.as_slice() {
+                [items] => {
+                    let items = self.operand(f, items);
+                    self.program.element(f, &items)
+                }
+                _ => Ty::unknown(),
+            },
         }
     }
 
