@@ -194,9 +194,10 @@ pub enum OpKind {
     /// A call; effects, if any are known, hang on it.
     Call(Box<Call>),
     /// A variable goes out of scope (block end, `?`, `return`, `break`, reassignment, end of statement for temporaries,
-    /// `let _ = ..`). No-op if it was moved away. Dropping guards is decided by the analysis from this.
+    /// `let _ = ..`, `drop(x)`). No-op if on this path it was moved away, dropped before, or never assigned. Dropping guards is decided by the analysis from this.
     Drop(Var),
-    /// Assignment to a place behind a field: `self.leader = x`, `*flag = x` (base, field path joined by `.`, value).
+    /// Assignment to a place behind a field: `self.leader = x`, `*flag = x` (base, field path joined by `.`, value). The path is
+    /// `*` for a plain dereference; elements of an indexed place are `[]`.
     Store(Operand, String, Operand),
     /// Leaves the function.
     Return(Operand, Exit),

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use leaselint::frontend::ModuleContext;
-use leaselint::ir::dump;
+use leaselint::ir::{BlockId, Function, OpKind, Operand, Var, dump};
 use leaselint::source::{FileId, Language, SourceFile};
 use std::path::Path;
 
@@ -38,4 +38,82 @@ fn rust_lowers_as_expected() {
         }
     }
     assert!(failed.is_empty(), "lowered otherwise (UPDATE=1 writes anew): {failed:?}");
+}
+
+/// What must hold of every function, whatever was read.
+fn check(function: &Function) {
+    let var = |var: Var| assert!((var.0 as usize) < function.vars.len(), "variable out of range in {}", function.path);
+    let block =
+        |id: BlockId| assert!((id.0 as usize) < function.blocks.len(), "block out of range in {}", function.path);
+    function.params.iter().chain(&function.captures).for_each(|v| var(*v));
+    for body in &function.blocks {
+        for (at, op) in body.ops.iter().enumerate() {
+            op.dst.into_iter().for_each(var);
+            match &op.kind {
+                OpKind::Drop(dropped) => var(*dropped),
+                OpKind::Call(call) => {
+                    call.cancel.into_iter().for_each(block);
+                    call.args.iter().for_each(|arg| {
+                        if let Operand::Var(v, _) = arg {
+                            var(*v);
+                        }
+                    });
+                }
+                OpKind::Return(..) => assert!(at + 1 == body.ops.len() && body.edges.is_empty(), "{}", function.path),
+                OpKind::Let(_) | OpKind::Store(..) => {}
+            }
+        }
+        body.edges.iter().for_each(|edge| block(edge.to));
+    }
+}
+
+/// `TREE=folder cargo test --test lower -- --ignored --nocapture`: every Rust file below a folder lowers without a panic.
+#[test]
+#[ignore = "needs a folder of sources"]
+fn every_file_of_a_tree_lowers() {
+    let mut pending = vec![std::path::PathBuf::from(std::env::var_os("TREE").expect("TREE names a folder"))];
+    let mut files = Vec::new();
+    while let Some(folder) = pending.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            match entry.file_type().unwrap() {
+                kind if kind.is_dir() => pending.push(path),
+                kind if kind.is_file() && path.extension().is_some_and(|e| e == "rs") => files.push(path),
+                _ => {}
+            }
+        }
+    }
+    files.sort();
+    let (mut functions, mut problems, mut opaque) = (0, 0, 0);
+    for path in &files {
+        let Ok(text) = std::fs::read(path) else { continue };
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let name = path.display().to_string();
+        let worker = std::thread::Builder::new().stack_size(64 << 20);
+        let started = std::time::Instant::now();
+        let unit = worker.spawn(move || {
+            let file = SourceFile::new(FileId(0), name, Language::Rust, text);
+            let context = ModuleContext { krate: "app".into(), module: "app::case".into(), test: false };
+            let unit = leaselint::frontend::rust::lower(&file, &context);
+            unit.functions.iter().for_each(check);
+            for span in &unit.opaque {
+                println!("opaque {}:{}", file.path, file.line(span.start));
+            }
+            unit
+        });
+        let Ok(unit) = unit.unwrap().join() else {
+            println!("PANIC {}", path.display());
+            continue;
+        };
+        if started.elapsed().as_millis() > 2000 {
+            println!("slow {} {:?}", path.display(), started.elapsed());
+        }
+        functions += unit.functions.len();
+        opaque += unit.opaque.len();
+        problems += unit.problems.len();
+        for problem in &unit.problems {
+            println!("problem {} {}", problem.path, problem.message);
+        }
+    }
+    println!("{} files, {functions} functions, {problems} problems, {opaque} opaque", files.len());
 }

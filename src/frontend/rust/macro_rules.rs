@@ -20,7 +20,8 @@ impl Lower<'_> {
             let at = self.places.span(at);
             let path = format!("{prefix}::{name}!{{{number}}}");
             number += 1;
-            let body = plain(body);
+            let body = plain(body, &params);
+            let params: Vec<String> = params.into_iter().map(|(name, _)| name).collect();
             if parse::too_deep(&body) {
                 self.unit.opaque.push(at);
             } else if let Ok(file) = syn::parse2::<syn::File>(body.clone())
@@ -45,7 +46,7 @@ impl Lower<'_> {
 }
 
 /// The arms of a macro: names of fragments, body, place of the body.
-fn arms(tokens: &TokenStream) -> Vec<(Vec<String>, TokenStream, proc_macro2::Span)> {
+fn arms(tokens: &TokenStream) -> Vec<(Fragments, TokenStream, proc_macro2::Span)> {
     let mut out = Vec::new();
     let mut tokens = tokens.clone().into_iter();
     while let Some(matcher) = tokens.next() {
@@ -60,36 +61,42 @@ fn arms(tokens: &TokenStream) -> Vec<(Vec<String>, TokenStream, proc_macro2::Spa
     out
 }
 
-/// Names of `$name:kind` fragments, in order.
-fn fragments(tokens: &TokenStream) -> Vec<String> {
-    let mut out = Vec::new();
+/// Names and kinds of `$name:kind`, in order.
+type Fragments = Vec<(String, String)>;
+
+fn fragments(tokens: &TokenStream) -> Fragments {
+    let mut out = Fragments::new();
     let mut pending = vec![tokens.clone().into_iter()];
-    let mut dollar = false;
+    let mut last: [Option<TokenTree>; 3] = [None, None, None];
     while let Some(stream) = pending.last_mut() {
         let Some(token) = stream.next() else {
             pending.pop();
             continue;
         };
-        match token {
-            TokenTree::Punct(p) if p.as_char() == '$' => {
-                dollar = true;
-                continue;
-            }
-            TokenTree::Ident(ident) if dollar => out.push(names::ident(&ident)),
-            TokenTree::Group(group) => pending.push(group.stream().into_iter()),
-            _ => {}
+        if let (Some(TokenTree::Punct(dollar)), Some(TokenTree::Ident(name)), Some(TokenTree::Punct(colon))) =
+            (&last[0], &last[1], &last[2])
+            && dollar.as_char() == '$'
+            && colon.as_char() == ':'
+            && let TokenTree::Ident(kind) = &token
+        {
+            out.push((names::ident(name), kind.to_string()));
         }
-        dollar = false;
+        if let TokenTree::Group(group) = &token {
+            pending.push(group.stream().into_iter());
+        }
+        last.rotate_left(1);
+        last[2] = Some(token);
     }
     out
 }
 
-/// A transcriber as plain Rust: `$x` is `x`, `$( .. ) sep op` is its content once, `$crate` is `crate`.
-fn plain(tokens: TokenStream) -> TokenStream {
-    plain_depth(tokens, 0)
+/// A transcriber as plain Rust: `$x` is `x` (`{ x }` for a block, `x;` for a statement), `$( .. ) sep op` is its content
+/// once, `$crate` is `crate`.
+fn plain(tokens: TokenStream, params: &Fragments) -> TokenStream {
+    plain_depth(tokens, params, 0)
 }
 
-fn plain_depth(tokens: TokenStream, depth: usize) -> TokenStream {
+fn plain_depth(tokens: TokenStream, params: &Fragments, depth: usize) -> TokenStream {
     if depth > parse::MAX_DEPTH {
         return tokens;
     }
@@ -99,7 +106,7 @@ fn plain_depth(tokens: TokenStream, depth: usize) -> TokenStream {
         match token {
             TokenTree::Punct(p) if p.as_char() == '$' => match tokens.next() {
                 Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis => {
-                    out.extend(plain_depth(group.stream(), depth + 1));
+                    out.extend(plain_depth(group.stream(), params, depth + 1));
                     let mut separator = None;
                     if !is_repeat(tokens.peek()) {
                         separator = tokens.next();
@@ -110,18 +117,40 @@ fn plain_depth(tokens: TokenStream, depth: usize) -> TokenStream {
                         out.extend(separator);
                     }
                 }
+                Some(TokenTree::Ident(name)) => fragment(name, params, &mut out),
                 Some(other) => out.push(other),
                 None => {}
             },
             TokenTree::Group(group) => {
-                let mut inner = proc_macro2::Group::new(group.delimiter(), plain_depth(group.stream(), depth + 1));
-                inner.set_span(group.span());
-                out.push(TokenTree::Group(inner));
+                let stream = plain_depth(group.stream(), params, depth + 1);
+                out.push(spanned_group(group.delimiter(), stream, group.span()));
             }
             other => out.push(other),
         }
     }
     out.into_iter().collect()
+}
+
+/// One `$name` of a transcriber.
+fn fragment(name: Ident, params: &Fragments, out: &mut Vec<TokenTree>) {
+    let text = names::ident(&name);
+    let kind = params.iter().find(|(param, _)| *param == text).map_or("", |(_, kind)| kind);
+    let span = name.span();
+    match kind {
+        "block" => out.push(spanned_group(Delimiter::Brace, TokenTree::Ident(name).into(), span)),
+        "stmt" => {
+            let mut end = proc_macro2::Punct::new(';', proc_macro2::Spacing::Alone);
+            end.set_span(span);
+            out.extend([TokenTree::Ident(name), TokenTree::Punct(end)]);
+        }
+        _ => out.push(TokenTree::Ident(name)),
+    }
+}
+
+fn spanned_group(delimiter: Delimiter, stream: TokenStream, span: proc_macro2::Span) -> TokenTree {
+    let mut group = proc_macro2::Group::new(delimiter, stream);
+    group.set_span(span);
+    TokenTree::Group(group)
 }
 
 fn is_repeat(token: Option<&TokenTree>) -> bool {

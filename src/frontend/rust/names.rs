@@ -170,12 +170,13 @@ impl Names {
             if let Some(item) = block.items.get(first) {
                 return join(item, &segments[1..]);
             }
-            if let Some(target) = block.uses.get(first) {
+            if let Some(target) = block.uses.get(first)
+                && !(segments.len() > 1 && names_only_a_value(first, target))
+            {
                 return normal(&join(&self.through(&self.module, target, first), &segments[1..]));
             }
         }
-        let found = self.through(&self.module, first, "");
-        normal(&join(&found, &segments[1..]))
+        normal(&self.through(&self.module, &segments.join("::"), ""))
     }
 
     /// Follows `use`s from the first segment of `path`, seen from `module`. `own` is the name that the path is bound to: it
@@ -189,6 +190,9 @@ impl Names {
                 break;
             }
             let Some(target) = self.in_module(module, first, 0) else { break };
+            if !rest.is_empty() && names_only_a_value(first, &target) {
+                break;
+            }
             let next = if rest.is_empty() { target.clone() } else { format!("{target}::{rest}") };
             if next == path {
                 break;
@@ -222,6 +226,11 @@ impl Names {
             _ => path.to_owned(),
         }
     }
+}
+
+/// `use anyhow::anyhow;` brings in a macro or function: the crate of the same name stays what `anyhow::Result` begins with.
+fn names_only_a_value(name: &str, target: &str) -> bool {
+    target.strip_prefix(name).is_some_and(|rest| rest.starts_with("::"))
 }
 
 fn join(base: &str, rest: &[String]) -> String {

@@ -105,6 +105,7 @@ fn parse_each(file: &SourceFile, tokens: TokenStream, parsed: &mut Parsed<'_>) {
     for chunk in split(tokens) {
         if !too_deep(&stream(&chunk))
             && let Ok(item) = syn::parse2::<Item>(stream(&chunk))
+            && !matches!(item, Item::Verbatim(_))
         {
             parsed.items.push(item);
         } else if let Some(item) = parse_inner(file, &chunk, parsed) {
@@ -160,7 +161,14 @@ fn fail(file: &SourceFile, chunk: &[TokenTree], parsed: &mut Parsed<'_>) {
     let (Some(first), Some(last)) = (chunk.first(), chunk.last()) else { return };
     let span = parsed.places.between(first.span(), last.span());
     let tokens = stream(chunk);
-    let why = if too_deep(&tokens) { "it nests too deeply" } else { "its syntax is not known" };
+    let why = if too_deep(&tokens) {
+        "it nests too deeply".to_owned()
+    } else {
+        match syn::parse2::<Item>(tokens.clone()) {
+            Err(error) => error.to_string(),
+            Ok(_) => "its syntax is not known".to_owned(),
+        }
+    };
     let name = chunk.iter().filter_map(ident).find(|word| !KEYWORDS.contains(&word.as_str()));
     let name = name.map_or_else(String::new, |name| format!(" near `{name}`"));
     parsed.problems.push(Problem {

@@ -96,15 +96,35 @@ impl Lower<'_> {
             }
             return self.value(&e.receiver, want);
         }
-        let receiver = self.place(&e.receiver, Use::Ref);
-        let mut args = vec![receiver];
-        for arg in &e.args {
-            args.push(self.value(arg, Want::Value));
+        // Chains of calls can be hundreds of links long (routers, builders): walked, not recursed on.
+        let mut chain = vec![e];
+        let mut receiver = &*e.receiver;
+        while let Expr::MethodCall(inner) = receiver {
+            if is_async_wrapper(inner) {
+                break;
+            }
+            chain.push(inner);
+            receiver = &inner.receiver;
         }
-        let generics = e.turbofish.as_ref().map(|list| types::generic_arguments(&self.names, list)).unwrap_or_default();
-        let name = self.places.span(e.method.span());
-        let whole = self.places.between(places::first(&e.receiver), e.paren_token.span.close());
-        self.emit_call(name, whole, Callee::Method(names::ident(&e.method)), args, generics, want)
+        let start = places::first(receiver);
+        let mut value = self.place(receiver, Use::Ref);
+        while let Some(link) = chain.pop() {
+            let mut args = vec![value];
+            for arg in &link.args {
+                args.push(self.value(arg, Want::Value));
+            }
+            let list = link.turbofish.as_ref();
+            let generics = list.map(|list| types::generic_arguments(&self.names, list)).unwrap_or_default();
+            let name = self.places.span(link.method.span());
+            let whole = self.places.between(start, link.paren_token.span.close());
+            let want = if chain.is_empty() { want } else { Want::Value };
+            let callee = Callee::Method(names::ident(&link.method));
+            value = self.emit_call(name, whole, callee, args, generics, want);
+            if !chain.is_empty() {
+                value = used(value, Use::Ref);
+            }
+        }
+        value
     }
 
     pub(super) fn await_value(&mut self, e: &syn::ExprAwait, want: Want) -> Operand {
@@ -123,7 +143,7 @@ impl Lower<'_> {
 
     /// Awaits a future. Inside a cancellable operand the future can be dropped before it is done.
     pub(super) fn await_operand(&mut self, base: Operand, span: Span, want: Want) -> Operand {
-        if let Some(cancel) = self.cancel_target(span) {
+        if let Some(cancel) = self.cancel_target(&base, span) {
             let current = self.current();
             if let Some(last) = self.block_mut(current).ops.last_mut()
                 && let OpKind::Call(call) = &mut last.kind

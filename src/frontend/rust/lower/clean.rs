@@ -89,32 +89,21 @@ fn reached(blocks: &[Block]) -> Vec<bool> {
     let mut reached = vec![false; blocks.len()];
     let mut pending = vec![0usize];
     while let Some(at) = pending.pop() {
-        if std::mem::replace(&mut reached[at], true) {
-            continue;
+        if !std::mem::replace(&mut reached[at], true) {
+            pending.extend(successors(&blocks[at]));
         }
-        let block = &blocks[at];
-        pending.extend(block.edges.iter().map(|edge| edge.to.0 as usize));
-        pending.extend(block.ops.iter().filter_map(|op| match &op.kind {
-            OpKind::Call(call) => call.cancel.map(|to| to.0 as usize),
-            _ => None,
-        }));
     }
     reached
 }
 
-/// Keeps what is reached, in the order of the source, and numbers it anew.
+/// Keeps what is reached and numbers it anew, each block before those it leads to (loops aside).
 fn renumber(function: &mut Function) {
-    let reached = reached(&function.blocks);
-    let mut numbers = vec![BlockId(0); reached.len()];
-    let mut next = 0;
-    for (at, keep) in reached.iter().enumerate() {
-        if *keep {
-            numbers[at] = BlockId(next);
-            next += 1;
-        }
+    let order = reverse_postorder(&function.blocks);
+    let mut numbers = vec![BlockId(0); function.blocks.len()];
+    for (number, at) in order.iter().enumerate() {
+        numbers[*at] = BlockId(number as u32);
     }
-    let mut keep = reached.iter();
-    function.blocks.retain(|_| keep.next().copied().unwrap_or(false));
+    function.blocks = order.iter().map(|at| std::mem::take(&mut function.blocks[*at])).collect();
     for block in &mut function.blocks {
         for edge in &mut block.edges {
             edge.to = numbers[edge.to.0 as usize];
@@ -127,4 +116,35 @@ fn renumber(function: &mut Function) {
             }
         }
     }
+}
+
+fn successors(block: &Block) -> Vec<usize> {
+    let cancels = block.ops.iter().filter_map(|op| match &op.kind {
+        OpKind::Call(call) => call.cancel,
+        _ => None,
+    });
+    block.edges.iter().map(|edge| edge.to).chain(cancels).map(|to| to.0 as usize).collect()
+}
+
+fn reverse_postorder(blocks: &[Block]) -> Vec<usize> {
+    let mut order = Vec::with_capacity(blocks.len());
+    let mut seen = vec![false; blocks.len()];
+    seen[0] = true;
+    // Last edges first, so that first edges come first in the result.
+    let mut stack = vec![(0usize, successors(&blocks[0]))];
+    while let Some((at, rest)) = stack.last_mut() {
+        match rest.pop() {
+            Some(next) if !seen[next] => {
+                seen[next] = true;
+                stack.push((next, successors(&blocks[next])));
+            }
+            Some(_) => {}
+            None => {
+                order.push(*at);
+                stack.pop();
+            }
+        }
+    }
+    order.reverse();
+    order
 }

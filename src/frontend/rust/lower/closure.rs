@@ -198,7 +198,7 @@ impl Lower<'_> {
                         self.hold(var);
                     }
                 } else {
-                    self.destructure(pat, var, by_ref, span);
+                    self.destructure(pat, var, by_ref, super::pattern::Rest::Held, span);
                 }
             }
         }

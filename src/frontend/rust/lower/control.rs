@@ -1,7 +1,7 @@
 //! `if`, `match`, loops and the jumps out of them.
 
 use super::cond::has_let;
-use super::pattern::{Bindings, unit};
+use super::pattern::{Bindings, Rest, unit};
 use super::scope::Kind;
 use super::{Lower, Want, used};
 use crate::ir::{EdgeKind, Guard, Operand, Rvalue, Use};
@@ -86,7 +86,6 @@ impl Lower<'_> {
             self.switch(test);
             self.push(Kind::Block);
             let mut bindings = Bindings::new();
-            // An arm that may be given up after its pattern matched moves nothing yet.
             let pattern = self.pattern(pat, by_ref, &mut bindings);
             let body = self.new_block();
             let condition = Lower::matching(&scrutinee, by_ref, pattern, &bindings);
@@ -97,7 +96,11 @@ impl Lower<'_> {
                 self.switch(body);
                 self.bind(&bindings);
                 let taken = self.new_block();
-                self.branch_dropping(guard, taken, rest);
+                if has_let(guard) {
+                    self.branch(guard, taken, rest);
+                } else {
+                    self.branch_dropping(guard, taken, rest);
+                }
                 self.switch(taken);
                 test = rest;
             } else {
@@ -185,7 +188,7 @@ impl Lower<'_> {
         self.push(Kind::Block);
         let item = self.temp(span);
         self.assign(span, item, Rvalue::Unknown(vec![items]));
-        self.destructure(&e.pat, item, matches!(&*e.expr, Expr::Reference(_)), span);
+        self.destructure(&e.pat, item, matches!(&*e.expr, Expr::Reference(_)), Rest::Dropped, span);
         self.with_temps(close, |this| this.block(&e.body, Want::Nothing));
         self.pop(close);
         self.edge(head, EdgeKind::Back, Guard::Always, close);

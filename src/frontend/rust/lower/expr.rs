@@ -1,8 +1,9 @@
 //! Expressions.
 
+use super::pattern::unit;
 use super::{Lower, MAX_DEPTH, Want, used};
 use crate::frontend::rust::{names, places, types};
-use crate::ir::{BinaryOp, Exit, FormatPiece, Lit, Operand, Rvalue, UnaryOp, Use, Var};
+use crate::ir::{BinaryOp, Exit, FormatPiece, Lit, OpKind, Operand, Rvalue, UnaryOp, Use, Var};
 use crate::source::Span;
 use syn::{BinOp, Expr, Member, UnOp};
 
@@ -42,7 +43,7 @@ impl Lower<'_> {
 
     fn value_inner(&mut self, expr: &Expr, want: Want) -> Operand {
         match expr {
-            Expr::Lit(e) => self.literal(&e.lit),
+            Expr::Lit(e) => self.literal(&e.lit, want),
             Expr::Path(e) => self.path_value(e),
             Expr::Paren(e) => self.value(&e.expr, want),
             Expr::Group(e) => self.value(&e.expr, want),
@@ -69,7 +70,7 @@ impl Lower<'_> {
                 let span = self.places.expr(expr);
                 self.compute(span, want, Rvalue::Cast(value, ty))
             }
-            Expr::Tuple(e) if e.elems.is_empty() => Operand::Lit(Lit::Unit),
+            Expr::Tuple(e) if e.elems.is_empty() => unit(),
             Expr::Tuple(e) => {
                 let list = e.elems.iter().map(|e| self.value(e, Want::Value)).collect();
                 self.compute(self.places.expr(expr), want, Rvalue::Tuple(list))
@@ -105,11 +106,11 @@ impl Lower<'_> {
                 let span = e.return_token.span;
                 let value = match &e.expr {
                     Some(value) => self.value(value, Want::Value),
-                    None => Operand::Lit(Lit::Unit),
+                    None => unit(),
                 };
                 let span = self.places.span(span);
                 self.exit_body(value, Exit::Return, span);
-                Operand::Lit(Lit::Unit)
+                unit()
             }
             Expr::Break(e) => self.break_value(e),
             Expr::Continue(e) => self.continue_value(e),
@@ -122,7 +123,7 @@ impl Lower<'_> {
                     let span = self.places.expr(expr);
                     return self.compute(span, want, Rvalue::Unknown(vec![value]));
                 }
-                Operand::Lit(Lit::Unit)
+                unit()
             }
             Expr::Infer(_) => self.compute(self.places.expr(expr), want, Rvalue::Unknown(Vec::new())),
             Expr::Verbatim(tokens) => self.opaque_tokens(tokens, self.places.expr(expr), want),
@@ -256,16 +257,19 @@ impl Lower<'_> {
 
     fn compound_assignment(&mut self, e: &syn::ExprBinary, op: BinaryOp, span: Span) -> Operand {
         let right = self.value(&e.right, Want::Value);
-        let old = used(self.value(&e.left, Want::Value), Use::Ref);
-        let new = match &old {
-            Operand::Var(var, _) if self.body.vars[var.0 as usize].name.is_some() => *var,
-            _ => self.temp(span),
-        };
-        self.assign(span, new, Rvalue::Binary(op, old, right));
-        if self.body.vars[new.0 as usize].name.is_none() {
-            self.store(&e.left, Operand::Var(new, Use::Move), span);
+        let (base, path) = self.locate(&e.left);
+        if let (Operand::Var(var, _), true) = (&base, path.is_empty()) {
+            self.assign(span, *var, Rvalue::Binary(op, used(base.clone(), Use::Ref), right));
+            return unit();
         }
-        Operand::Lit(Lit::Unit)
+        let mut old = used(base.clone(), Use::Ref);
+        for part in path.iter().filter(|part| *part != "*") {
+            let value = if part == "[]" { Rvalue::Unknown(vec![old]) } else { Rvalue::Field(old, part.clone()) };
+            old = used(self.compute(span, Want::Value, value), Use::Ref);
+        }
+        let new = self.compute(span, Want::Value, Rvalue::Binary(op, old, right));
+        self.emit(span, None, OpKind::Store(base, path.join("."), new));
+        unit()
     }
 
     fn assignment(&mut self, left: &Expr, right: &Expr, span: Span) -> Operand {
@@ -277,10 +281,10 @@ impl Lower<'_> {
             Expr::Path(path)
                 if path.path.get_ident().is_some_and(|name| self.lookup(&names::ident(name)).is_some()) =>
             {
-                let Operand::Var(var, _) = self.path_value(path) else { return Operand::Lit(Lit::Unit) };
+                let Operand::Var(var, _) = self.path_value(path) else { return unit() };
                 let value = self.value(right, Want::Value);
                 if !matches!(value, Operand::Lit(_)) && !types::is_plain(&self.body.vars[var.0 as usize].ty) {
-                    self.emit(span, None, crate::ir::OpKind::Drop(var));
+                    self.emit(span, None, OpKind::Drop(var));
                 }
                 self.assign(span, var, Rvalue::Use(value));
             }
@@ -290,7 +294,7 @@ impl Lower<'_> {
                     let part = self.temp(span);
                     self.assign(span, part, Rvalue::Field(used(value.clone(), Use::Ref), at.to_string()));
                     match target {
-                        Expr::Infer(_) => self.emit(span, None, crate::ir::OpKind::Drop(part)),
+                        Expr::Infer(_) => self.emit(span, None, OpKind::Drop(part)),
                         target => self.store(target, Operand::Var(part, Use::Move), span),
                     }
                 }
@@ -303,11 +307,20 @@ impl Lower<'_> {
                 self.store(target, value, span);
             }
         }
-        Operand::Lit(Lit::Unit)
+        unit()
     }
 
     /// Stores a value into a place that is no plain variable.
     fn store(&mut self, target: &Expr, value: Operand, span: Span) {
+        let (base, path) = self.locate(target);
+        match (&base, path.is_empty()) {
+            (Operand::Var(var, _), true) => self.assign(span, *var, Rvalue::Use(value)),
+            _ => self.emit(span, None, OpKind::Store(base, path.join("."), value)),
+        }
+    }
+
+    /// Base and field path of a place; a place that is only dereferenced has the path `*`.
+    fn locate(&mut self, target: &Expr) -> (Operand, Vec<String>) {
         let mut path: Vec<String> = Vec::new();
         let mut base = target;
         loop {
@@ -330,14 +343,12 @@ impl Lower<'_> {
             };
         }
         path.reverse();
-        if path.len() > 1 {
+        if path.iter().any(|part| part != "*") {
             path.retain(|part| part != "*");
+        } else {
+            path.truncate(1);
         }
-        let base = self.place(base, Use::RefMut);
-        match (&base, path.is_empty()) {
-            (Operand::Var(var, _), true) => self.assign(span, *var, Rvalue::Use(value)),
-            _ => self.emit(span, None, crate::ir::OpKind::Store(base, path.join("."), value)),
-        }
+        (self.place(base, Use::RefMut), path)
     }
 
     fn struct_value(&mut self, e: &syn::ExprStruct, want: Want) -> Operand {
@@ -358,7 +369,7 @@ impl Lower<'_> {
             if self.body.vars[var.0 as usize].name.is_none() {
                 self.release(*var);
             }
-            self.emit(span, None, crate::ir::OpKind::Drop(*var));
+            self.emit(span, None, OpKind::Drop(*var));
         }
     }
 }

@@ -1,19 +1,17 @@
 //! Literals.
 
-use super::Lower;
+use super::{Lower, Want, used};
 use crate::ir::{Lit, Operand, Rvalue, Use};
 
 impl Lower<'_> {
     /// A literal as operand. Strings with blanks in them (SQL, Lua, messages) get an op of their own, so that the place of
     /// the literal is known to whoever looks for a word inside it.
-    pub(super) fn literal(&mut self, literal: &syn::Lit) -> Operand {
+    pub(super) fn literal(&mut self, literal: &syn::Lit, want: Want) -> Operand {
         let value = lit(literal);
         match &value {
             Lit::Str(text) if text.len() >= 8 && text.contains(char::is_whitespace) => {
                 let span = self.places.span(literal.span());
-                let var = self.temp(span);
-                self.assign(span, var, Rvalue::Use(Operand::Lit(value)));
-                Operand::Var(var, Use::Ref)
+                used(self.compute(span, want, Rvalue::Use(Operand::Lit(value))), Use::Ref)
             }
             _ => Operand::Lit(value),
         }

@@ -29,6 +29,7 @@ impl Lower<'_> {
             | "event" | "span" | "trace_span" | "debug_span" | "info_span" | "warn_span" | "error_span" => {
                 Some(self.logged(tokens, want, span))
             }
+            "write" | "writeln" => self.write(mac, want),
             "dbg" => self.first_argument(tokens, want),
             "vec" | "smallvec" => self.list(tokens, want, span),
             "matches" => self.matches(mac, want, span),
@@ -80,6 +81,19 @@ impl Lower<'_> {
             Want::Nothing => unit(),
             want => self.compute(span, want, Rvalue::Unknown(operands)),
         }
+    }
+
+    /// `write!(to, "..", ..)`
+    fn write(&mut self, mac: &Macro, want: Want) -> Option<Operand> {
+        let args = arguments(&mac.tokens)?;
+        let (to, rest) = args.split_first()?;
+        let to = self.place(to.expr(), Use::RefMut);
+        let mut list = vec![to];
+        if let Some((template, values)) = rest.split_first() {
+            let span = self.places.span(places::name(&mac.path));
+            list.push(self.format_parts(template.expr(), values, Want::Value, span));
+        }
+        Some(self.macro_call(mac, list, want))
     }
 
     fn first_argument(&mut self, tokens: &TokenStream, want: Want) -> Option<Operand> {

@@ -6,6 +6,15 @@ use crate::ir::{EdgeKind, Guard, Lit, OpKind, Operand, Pattern, Rvalue, Ty, Use,
 use crate::source::Span;
 use syn::{Expr, Pat};
 
+/// What becomes of the parts that a pattern does not bind.
+#[derive(Clone, Copy)]
+pub(super) enum Rest {
+    /// They were part of a temporary: dropped with it.
+    Dropped,
+    /// They stay in their place to the end of the block.
+    Held,
+}
+
 /// Names that a pattern binds, with their variables.
 pub(super) type Bindings = Vec<(String, Var)>;
 
@@ -121,22 +130,22 @@ impl Lower<'_> {
     }
 
     /// Takes apart a value by a pattern that always matches, and makes its names visible.
-    pub(super) fn destructure(&mut self, pat: &Pat, from: Var, by_ref: bool, span: Span) {
+    pub(super) fn destructure(&mut self, pat: &Pat, from: Var, by_ref: bool, rest: Rest, span: Span) {
         let from_ref = || Operand::Var(from, Use::Ref);
         match pat {
-            Pat::Paren(p) => self.destructure(&p.pat, from, by_ref, span),
+            Pat::Paren(p) => self.destructure(&p.pat, from, by_ref, rest, span),
             Pat::Type(p) => {
                 let ty = types::ty(&self.names, &p.ty);
                 let by_ref = by_ref || types::is_reference(&p.ty);
                 self.body.vars[from.0 as usize].ty = ty;
-                self.destructure(&p.pat, from, by_ref, span);
+                self.destructure(&p.pat, from, by_ref, rest, span);
             }
-            Pat::Reference(p) => self.destructure(&p.pat, from, true, span),
-            Pat::Wild(_) => {
-                if !by_ref {
-                    self.emit(span, None, OpKind::Drop(from));
-                }
-            }
+            Pat::Reference(p) => self.destructure(&p.pat, from, true, rest, span),
+            Pat::Wild(_) => match rest {
+                _ if by_ref => {}
+                Rest::Dropped => self.emit(span, None, OpKind::Drop(from)),
+                Rest::Held => self.hold(from),
+            },
             Pat::Ident(p) if p.subpat.is_none() && !is_constant(p) => {
                 let by_ref = by_ref || p.by_ref.is_some();
                 let ty = self.body.vars[from.0 as usize].ty.clone();
@@ -145,13 +154,13 @@ impl Lower<'_> {
                 self.assign(span, var, Rvalue::Use(Operand::Var(from, mode)));
                 self.bind(&vec![(names::ident(&p.ident), var)]);
             }
-            Pat::Tuple(p) => self.destructure_list(p.elems.iter(), from, by_ref, span),
-            Pat::TupleStruct(p) => self.destructure_list(p.elems.iter(), from, by_ref, span),
+            Pat::Tuple(p) => self.destructure_list(p.elems.iter(), from, by_ref, rest, span),
+            Pat::TupleStruct(p) => self.destructure_list(p.elems.iter(), from, by_ref, rest, span),
             Pat::Struct(p) => {
                 for field in &p.fields {
                     let part = self.temp(span);
                     self.assign(span, part, Rvalue::Field(from_ref(), expr::member(&field.member)));
-                    self.destructure(&field.pat, part, by_ref, span);
+                    self.destructure(&field.pat, part, by_ref, rest, span);
                 }
             }
             Pat::Rest(_) => {}
@@ -167,7 +176,14 @@ impl Lower<'_> {
         }
     }
 
-    fn destructure_list<'p>(&mut self, elems: impl Iterator<Item = &'p Pat>, from: Var, by_ref: bool, span: Span) {
+    fn destructure_list<'p>(
+        &mut self,
+        elems: impl Iterator<Item = &'p Pat>,
+        from: Var,
+        by_ref: bool,
+        rest: Rest,
+        span: Span,
+    ) {
         let mut known = true;
         for (at, elem) in elems.enumerate() {
             if matches!(elem, Pat::Rest(_)) {
@@ -178,7 +194,7 @@ impl Lower<'_> {
             let base = Operand::Var(from, Use::Ref);
             let value = if known { Rvalue::Field(base, at.to_string()) } else { Rvalue::Unknown(vec![base]) };
             self.assign(span, part, value);
-            self.destructure(elem, part, by_ref, span);
+            self.destructure(elem, part, by_ref, rest, span);
         }
     }
 
@@ -227,7 +243,9 @@ impl Lower<'_> {
                 self.body.vars[var.0 as usize].ty = ty;
                 let borrowed = by_ref || borrows(init);
                 self.with_temps(span, |this| this.value_to(init, var));
-                self.destructure(pat, var, borrowed, span);
+                let place = matches!(super::call::strip(init), Expr::Path(_) | Expr::Field(_));
+                let rest = if place { Rest::Held } else { Rest::Dropped };
+                self.destructure(pat, var, borrowed, rest, span);
             }
         }
     }

@@ -250,21 +250,25 @@ impl Lower<'_> {
     }
 
     /// The innermost cancellable future: the block where control goes if it is dropped here. Its variables are dropped on
-    /// the way.
-    pub(super) fn cancel_target(&mut self, span: Span) -> Option<BlockId> {
+    /// the way, all but `pending`, the call that is given up: its result never was.
+    pub(super) fn cancel_target(&mut self, pending: &Operand, span: Span) -> Option<BlockId> {
         let found = self.body.scopes.iter().enumerate().rev().find_map(|(depth, scope)| match scope.kind {
             Kind::Cancel { to } => Some(Some((depth, to))),
             Kind::Function => Some(None),
             _ => None,
         });
         let (depth, to) = found??;
-        if self.held(depth).is_empty() {
+        let mut held = self.held(depth);
+        held.retain(|var| !matches!(pending, Operand::Var(future, _) if future == var));
+        if held.is_empty() {
             return Some(to);
         }
         let back = self.current();
         let block = self.new_block();
         self.switch(block);
-        self.unwind(depth, span);
+        for var in held {
+            self.emit(span, None, OpKind::Drop(var));
+        }
         self.jump(to, span);
         self.switch(back);
         Some(block)

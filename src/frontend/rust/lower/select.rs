@@ -9,7 +9,7 @@
 //! A dropped future leads to the *result* of another arm, not to its start: that arm has run beside it, and control never
 //! comes back.
 
-use super::pattern::{Bindings, irrefutable};
+use super::pattern::{Bindings, Rest, irrefutable};
 use super::scope::Kind;
 use super::{Lower, Want};
 use crate::frontend::rust::{names, places};
@@ -138,7 +138,7 @@ impl Lower<'_> {
     fn handle(&mut self, arm: &Arm, lane: &Lane, retry: Vec<BlockId>, want: Want) {
         self.push(Kind::Block);
         if irrefutable(&arm.pat) {
-            self.destructure(&arm.pat, lane.result, false, lane.span);
+            self.destructure(&arm.pat, lane.result, false, Rest::Dropped, lane.span);
         } else {
             let mut bindings = Bindings::new();
             let pattern = self.pattern(&arm.pat, false, &mut bindings);
