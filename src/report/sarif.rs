@@ -257,9 +257,7 @@ fn sentence(text: &str) -> String {
     if word {
         out = first[..1].to_ascii_uppercase() + &text[1..];
     }
-    if !out.is_empty() && !out.ends_with(['.', '!', '?', '`']) {
-        out.push('.');
-    } else if out.ends_with('`') {
+    if !out.is_empty() && !out.ends_with(['.', '!', '?']) {
         out.push('.');
     }
     // `](` would be read as a link.
