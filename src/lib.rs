@@ -25,9 +25,12 @@
 //! 9. Blindness shows: a call with a lock word or a modelled name that yields no effect is counted and can be listed.
 
 pub mod analysis;
+pub mod baseline;
 pub mod cli;
+pub mod config;
 pub mod discover;
 pub mod finding;
+pub mod fix;
 pub mod frontend;
 pub mod ir;
 pub mod link;
@@ -39,3 +42,4 @@ pub mod rule;
 pub mod rules;
 pub mod source;
 pub mod suggest;
+pub mod suppress;

@@ -96,6 +96,14 @@ impl Confidence {
     }
 }
 
+#[cfg(test)]
+pub(crate) use sample::sample as sample_findings;
+
+#[cfg(test)]
+pub(crate) fn sample_rules() -> &'static [Rule] {
+    &sample::RULES
+}
+
 /// Puts findings in report order (path, place, rule) and gives each its identity.
 pub fn entries<'a>(sources: &Sources, findings: &'a [Finding]) -> Vec<Entry<'a>> {
     let mut sorted: Vec<&Finding> = findings.iter().collect();

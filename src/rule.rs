@@ -23,12 +23,21 @@ pub enum Group {
     Database,
     /// Coordination services.
     Coordination,
+    /// Silencing findings.
+    Suppressing,
 }
 
 impl Group {
     /// All groups, in the order of `--list`.
-    pub const ALL: [Group; 6] =
-        [Group::Taking, Group::Releasing, Group::Keeping, Group::Fencing, Group::Database, Group::Coordination];
+    pub const ALL: [Group; 7] = [
+        Group::Taking,
+        Group::Releasing,
+        Group::Keeping,
+        Group::Fencing,
+        Group::Database,
+        Group::Coordination,
+        Group::Suppressing,
+    ];
 
     /// Name on the command line and in pages: `taking`, `releasing`, ..
     pub fn name(self) -> &'static str {
@@ -39,6 +48,7 @@ impl Group {
             Group::Fencing => "fencing",
             Group::Database => "database",
             Group::Coordination => "coordination",
+            Group::Suppressing => "suppressing",
         }
     }
 

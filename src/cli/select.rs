@@ -14,7 +14,7 @@ pub fn rules(only: &[String], without: &[String]) -> Result<Vec<&'static str>, F
 
 /// Every rule there is, in the order of lists.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
-    crate::rules::all().iter()
+    crate::rules::all().iter().chain(&crate::suppress::RULES)
 }
 
 /// The rule of an id.

@@ -23,7 +23,7 @@ pub(super) fn report<'a>(sources: &'a Sources, findings: &'a [Finding], stats: &
 }
 
 /// A source with everything that is hard to point into, and findings in it.
-pub(super) fn sample() -> (Sources, Vec<Finding>) {
+pub(crate) fn sample() -> (Sources, Vec<Finding>) {
     let mut sources = Sources::default();
     let rust = "\u{feff}fn f() {\r\n\tlet é = \"🔒漢\"; c.set_nx(k, 1);\r\n    work();\r\n    more();\r\n    c.del(k)\u{1b}; }";
     let a = sources.add("src/a b#%é.rs", Language::Rust, rust);

@@ -6,7 +6,7 @@
 //! +++
 //! summary = "one sentence, lowercase, no final stop"
 //! severity = "error"             # error | warning | note
-//! group = "taking"               # taking | releasing | keeping | fencing | database | coordination
+//! group = "taking"               # taking | releasing | keeping | fencing | database | coordination | suppressing
 //! tags = ["security", "reliability"]
 //! cwe = [362, 667]
 //! security-severity = "5.0"      # "0.1" to "10.0"; left out: no security rule

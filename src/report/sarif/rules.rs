@@ -2,7 +2,7 @@
 
 use super::sentence;
 use crate::finding::Severity;
-use crate::rule::{Rule, page};
+use crate::rule::{Group, Rule, page};
 use serde_json::{Map, Value, json};
 
 /// Longest description that is taken.
@@ -17,7 +17,8 @@ pub(super) fn descriptor(rule: &Rule) -> Value {
         let text = json!({ "text": rule.id });
         return json!({ "id": rule.id, "shortDescription": text, "fullDescription": text, "help": text });
     };
-    let uri = format!("https://docs.rs/crate/leaselint/latest/source/rules/{}.md", rule.id);
+    let folder = if rule.group == Group::Suppressing { "suppression/" } else { "" };
+    let uri = format!("https://docs.rs/crate/leaselint/latest/source/rules/{folder}{}.md", rule.id);
     let rendered = page.rendered();
     let mut tags = page.tags.clone();
     tags.push(rule.group.name().to_owned());
