@@ -2,9 +2,13 @@
 
 mod args;
 mod check;
+mod edit;
 mod explain;
 mod ir;
+mod only;
 mod select;
+mod settings;
+mod silence;
 mod terminal;
 
 use args::{Cli, Command};
@@ -72,6 +76,7 @@ fn dispatch(cli: &Cli) -> Result<u8, Failure> {
         None if cli.check.list => explain::list(&cli.check),
         None => check::run(&cli.check),
         Some(Command::Explain { rule }) => explain::explain(rule),
+        Some(Command::Init) => settings::init(),
         Some(Command::Ir { file, why }) => ir::run(file, why.as_deref()),
     }
 }

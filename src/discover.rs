@@ -12,6 +12,7 @@ mod walk;
 mod workspace;
 
 pub use package::{Dependency, Package};
+pub(crate) use root::reason;
 pub use workspace::{Names, Workspace};
 
 use crate::model::Models;
@@ -85,6 +86,16 @@ impl std::fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// The root that report paths are relative to, and the deepest directory that holds everything asked for.
+///
+/// # Errors
+/// A path that is not there.
+pub fn places(request: &Request) -> Result<(PathBuf, PathBuf), Error> {
+    let roots = root::resolve(request)?;
+    let base = root::common(&roots.starts);
+    Ok((roots.root, base))
+}
 
 /// Finds and reads what `request` asks for.
 ///

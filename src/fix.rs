@@ -111,7 +111,7 @@ pub fn diff(sources: &Sources, change: &Change) -> String {
         let mut body = String::new();
         let (mut old, mut new) = (0, 0);
         let mut at = start;
-        let mut keep = |body: &mut String, range: std::ops::Range<usize>| {
+        let keep = |body: &mut String, range: std::ops::Range<usize>| {
             let range = range.start.min(lines.len())..range.end.min(lines.len());
             for line in &lines[range.clone()] {
                 push(body, ' ', line);

@@ -11,6 +11,7 @@ use crate::model::{self, Models};
 use crate::rule::Context;
 use crate::source::{FileId, Language, Problem, ProblemKind, SourceFile, Sources, Span};
 use rayon::prelude::*;
+use std::collections::BTreeSet;
 
 /// What a run is asked to do, apart from what to read.
 #[derive(Clone, Debug, Default)]
@@ -19,8 +20,8 @@ pub struct Options {
     pub include_tests: bool,
     /// Ids of the rules to run; `None` runs all.
     pub rules: Option<Vec<&'static str>>,
-    /// `[[model]]` rows of the user's configuration, as the text of one model file.
-    pub models: Option<String>,
+    /// The built-in models with the user's own; `None`: the built-in ones.
+    pub models: Option<Models>,
     /// Which connection strings go through a pooler and which do not.
     pub dsn: DsnHints,
 }
@@ -45,6 +46,10 @@ pub struct Outcome {
     pub problems: Vec<Problem>,
     /// Numbers for the summary.
     pub stats: Stats,
+    /// Key templates of all locks that were understood, whether anything was found about them or not.
+    pub locks: BTreeSet<String>,
+    /// Places that were not judged: tests, without [`Options::include_tests`].
+    pub unjudged: Vec<Span>,
 }
 
 /// Numbers for the summary line.
@@ -112,10 +117,10 @@ fn analyse(mut workspace: Workspace, options: &Options) -> Outcome {
     let opaque: Vec<Span> = units.iter().flat_map(|u| u.opaque.iter().copied()).collect();
     let files_lowered = files.iter().filter(|id| workspace.sources.get(**id).language != Language::Config).count();
     let files_read = workspace.files_read;
-    let models = models(options);
+    let models = options.models.as_ref().unwrap_or(Models::builtin());
     let mut program = Program::link(workspace.sources, units);
-    let understood = model::apply(&mut program, &models, &model::Versions::new());
-    let findings = judge(&program, &poolers, options);
+    let understood = model::apply(&mut program, models, &model::Versions::new());
+    let (findings, locks) = judge(&program, &poolers, options);
     let unread = |kind| problems.iter().filter(|p| p.kind == kind).count();
     let mut not_understood: Vec<(Span, String)> =
         understood.missed.into_iter().map(|m| (m.span, format!("`{}`: {}", m.name, m.why))).collect();
@@ -130,11 +135,16 @@ fn analyse(mut workspace: Workspace, options: &Options) -> Outcome {
         not_understood,
         unreached: Vec::new(),
     };
-    Outcome { sources: program.sources, findings, problems, stats }
+    let unjudged = if options.include_tests {
+        Vec::new()
+    } else {
+        program.functions.iter().filter(|f| f.test).map(|f| f.whole).collect()
+    };
+    Outcome { findings, problems, stats, locks, unjudged, sources: program.sources }
 }
 
 /// Explores the program and asks every rule.
-fn judge(program: &Program, poolers: &PoolerFacts, options: &Options) -> Vec<Finding> {
+fn judge(program: &Program, poolers: &PoolerFacts, options: &Options) -> (Vec<Finding>, BTreeSet<String>) {
     let analyzer = Analyzer::new(program, options.include_tests);
     let locks = Locks::decide(&analyzer, options.include_tests);
     let context =
@@ -148,16 +158,8 @@ fn judge(program: &Program, poolers: &PoolerFacts, options: &Options) -> Vec<Fin
     let path = |f: &Finding| program.sources.get(f.span.file).path.clone();
     findings.sort_by_cached_key(|f| (path(f), f.span, f.rule, f.message.clone()));
     findings.dedup_by(|a, b| a.rule == b.rule && a.span == b.span);
-    findings
-}
-
-fn models(options: &Options) -> std::borrow::Cow<'static, Models> {
-    let builtin = Models::builtin();
-    let Some(text) = &options.models else { return std::borrow::Cow::Borrowed(builtin) };
-    let mut own = builtin.clone();
-    // The configuration was checked when it was loaded: what does not fit was reported there.
-    let _ = own.add("leaselint.toml", text);
-    std::borrow::Cow::Owned(own)
+    let keys = locks.locks.iter().map(|lock| context.show(lock.taken.function, &lock.taken.key)).collect();
+    (findings, keys)
 }
 
 fn lower(workspace: &Workspace, id: FileId) -> Unit {

@@ -28,6 +28,8 @@ pub struct Report<'a> {
     pub problems: &'a [Problem],
     /// Numbers for the summary.
     pub stats: &'a Stats,
+    /// What was passed over, and why: path, reason.
+    pub skipped: &'a [(String, String)],
     /// Every rule there is, whether it ran or not, always in the same order.
     pub rules: Vec<&'static Rule>,
 }
@@ -37,6 +39,8 @@ pub struct Report<'a> {
 pub struct Entry<'a> {
     /// The finding.
     pub finding: &'a Finding,
+    /// Its index in the list that [`entries`] was given.
+    pub index: usize,
     /// The finding's line with blanks normalised.
     pub snippet: String,
     /// 1-based count among findings of the same rule, path and snippet.
@@ -106,20 +110,20 @@ pub(crate) fn sample_rules() -> &'static [Rule] {
 
 /// Puts findings in report order (path, place, rule) and gives each its identity.
 pub fn entries<'a>(sources: &Sources, findings: &'a [Finding]) -> Vec<Entry<'a>> {
-    let mut sorted: Vec<&Finding> = findings.iter().collect();
+    let mut sorted: Vec<(usize, &Finding)> = findings.iter().enumerate().collect();
     let key = |f: &Finding| {
         let path = sources.get(f.span.file).path.as_str();
         (path, f.span.start, f.span.end, f.rule)
     };
-    sorted.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.message.cmp(&b.message)));
+    sorted.sort_by(|(_, a), (_, b)| key(a).cmp(&key(b)).then_with(|| a.message.cmp(&b.message)));
     let mut seen = std::collections::BTreeMap::new();
     sorted
         .into_iter()
-        .map(|finding| {
+        .map(|(index, finding)| {
             let snippet = fingerprint::snippet(sources, finding.span);
             let count = seen.entry((finding.rule, finding.span.file, snippet.clone())).or_insert(0usize);
             *count += 1;
-            Entry { finding, snippet, ordinal: *count }
+            Entry { finding, index, snippet, ordinal: *count }
         })
         .collect()
 }

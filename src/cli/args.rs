@@ -40,6 +40,8 @@ pub enum Command {
         #[arg(long, value_name = "FILE:LINE")]
         why: Option<String>,
     },
+    /// Write a commented leaselint.toml into the current directory
+    Init,
 }
 
 /// Options of a check.
@@ -104,6 +106,34 @@ pub struct Check {
     /// The path that standard input is checked under
     #[arg(long, value_name = "FILE", default_value = "stdin.rs", help_heading = "Selecting")]
     pub stdin_filename: String,
+
+    /// Read this configuration instead of looking for leaselint.toml
+    #[arg(long, value_name = "FILE", help_heading = "Running")]
+    pub config: Option<PathBuf>,
+    /// The baseline file [default: leaselint-baseline.toml at the root, if there]
+    #[arg(long, value_name = "FILE", help_heading = "Accepting")]
+    pub baseline: Option<PathBuf>,
+    /// Accept everything that is found: write the baseline anew, and drop from it what is gone
+    #[arg(long, conflicts_with_all = ["files_from", "since", "add_allow"], help_heading = "Accepting")]
+    pub write_baseline: bool,
+    /// The reason that new baseline entries get
+    #[arg(
+        long,
+        value_name = "TEXT",
+        requires = "write_baseline",
+        default_value = "there before leaselint",
+        help_heading = "Accepting"
+    )]
+    pub reason: String,
+    /// Write a comment with this reason at everything that is found
+    #[arg(long, value_name = "REASON", help_heading = "Accepting")]
+    pub add_allow: Option<String>,
+    /// Apply the repairs that are certain
+    #[arg(long, conflicts_with_all = ["write_baseline", "add_allow"], help_heading = "Accepting")]
+    pub fix: bool,
+    /// Print what --fix (or --add-allow) would change as a diff, and change nothing
+    #[arg(long, conflicts_with = "write_baseline", help_heading = "Accepting")]
+    pub diff: bool,
 
     /// Exit 1 only for findings of this severity or worse
     #[arg(long, value_enum, value_name = "SEVERITY", help_heading = "Running")]

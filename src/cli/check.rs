@@ -1,7 +1,9 @@
 //! Checking: discovery, the run, what is left out, the reports, the exit code.
 
 use super::args::{Check, Format};
-use super::{CLEAN, FOUND, Failure, ignore_closed, select, terminal};
+use super::settings::{self, Settings};
+use super::silence::{self, Accepted};
+use super::{CLEAN, FOUND, Failure, edit, ignore_closed, only, select, terminal};
 use crate::discover::{self, Request};
 use crate::finding::{Confidence, Severity};
 use crate::model::Models;
@@ -12,44 +14,77 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
+/// Columns of reports in files.
+const FILE_WIDTH: usize = 120;
+
 /// Checks and reports.
 pub fn run(args: &Check) -> Result<u8, Failure> {
     let rules = select::rules(&args.rule, &args.exclude_rule)?;
-    let request = request(args)?;
+    let mut request = request(args)?;
+    let settings = settings::load(&request, args.config.as_deref())?;
+    complete(&mut request, &settings, args);
+    let files = only::files(args, &request.cwd, &settings.root)?;
+    let accepted = Accepted::load(args, &request.cwd, &settings.root, &rules)?;
     let workspace = discover::discover(&request)?;
     let skipped = workspace.skipped.clone();
-    let options = Options { include_tests: args.include_tests, rules: Some(rules), ..Options::default() };
-    let outcome = pipeline::run(workspace, &options);
-    let min_severity = args.min_severity.map_or(Severity::Note, Severity::from);
-    let min_confidence = args.min_confidence.map_or(Confidence::Medium, Confidence::from);
-    let mut findings = report::entries(&outcome.sources, &outcome.findings);
-    findings.retain(|e| e.finding.severity >= min_severity && e.finding.confidence >= min_confidence);
+    let options = Options {
+        include_tests: request.include_tests,
+        rules: Some(rules.clone()),
+        models: settings.models.clone(),
+        dsn: settings.config.dsn.clone(),
+    };
+    let mut outcome = pipeline::run(workspace, &options);
+    let whole = args.paths.is_empty() && args.package.is_empty() && request.stdin.is_none();
+    let silences = silence::judge(&mut outcome, &settings, &rules, whole);
+
+    let sources = &outcome.sources;
+    let all = report::entries(sources, &outcome.findings);
+    let mut entries: Vec<_> = all.iter().map(|e| (e.clone(), silences.get(e.index).cloned().flatten())).collect();
+    accepted.silence(sources, &mut entries);
+    let least = (
+        args.min_severity.map(Severity::from).or(settings.config.min_severity).unwrap_or(Severity::Note),
+        args.min_confidence.map(Confidence::from).or(settings.config.min_confidence).unwrap_or(Confidence::Medium),
+    );
+    let mut shown = silence::split(sources, entries, least, files.as_ref());
+    if args.write_baseline {
+        let _ = writeln!(io::stderr(), "{}", accepted.write(sources, &shown, &args.reason)?);
+        return Ok(CLEAN);
+    }
+    let findings: Vec<_> = shown.findings.iter().map(|e| e.finding).collect();
+    if let Some(reason) = &args.add_allow {
+        edit::add_allow(sources, &findings, reason, args.diff)?;
+        return Ok(CLEAN);
+    }
+    if args.fix || args.diff {
+        let repaired = edit::fix(sources, &findings, args.diff)?;
+        let mut repaired = repaired.into_iter();
+        shown.findings.retain(|_| !repaired.next().unwrap_or(false));
+    }
     let report = Report {
-        sources: &outcome.sources,
-        findings,
-        silenced: Vec::new(),
+        sources,
+        findings: shown.findings,
+        silenced: shown.silenced,
         problems: &outcome.problems,
+        skipped: &skipped,
         stats: &outcome.stats,
         rules: select::all().collect(),
     };
-    for (format, path) in &args.output {
-        write_file(&report, *format, path, args)?;
+    if !args.diff {
+        emit(args, &report)?;
     }
-    let style = text::Style { width: terminal::width(), verbose: args.verbose, summary: false };
-    let mut out = terminal::writer(BufWriter::new(io::stdout().lock()), terminal::colors(args.color));
-    ignore_closed(write(&mut *out, &report, args.format, style, args))?;
-    drop(out);
-    if args.verbose {
-        for (path, why) in &skipped {
-            let _ = writeln!(io::stderr(), "passed over: {}: {why}", report::plain::one_line(path));
-        }
-    }
+    let mut errors = io::stderr().lock();
+    // Where standard error is closed there is nobody to tell.
+    let _ = text::remarks(&mut errors, &report, args.verbose);
     if !args.quiet {
-        let _ = writeln!(io::stderr(), "{}", report.summary());
+        if let Some(line) = accepted.stale(sources, &all).filter(|_| files.is_none() && request.stdin.is_none()) {
+            let _ = writeln!(errors, "{line}");
+        }
+        let _ = writeln!(errors, "{}", report.summary());
     }
     Ok(exit_code(args, &report))
 }
 
+/// What the command line asks to read.
 fn request(args: &Check) -> Result<Request, Failure> {
     let cwd = std::env::current_dir().map_err(|e| Failure(format!("the current directory cannot be read: {e}")))?;
     let mut paths = args.paths.clone();
@@ -67,35 +102,39 @@ fn request(args: &Check) -> Result<Request, Failure> {
     } else {
         None
     };
-    let mut request = Request {
-        cwd,
-        paths,
-        exclude: args.exclude.clone(),
-        packages: args.package.clone(),
-        include_tests: args.include_tests,
-        stdin,
-        ..Request::default()
-    };
-    request.use_models(Models::builtin());
-    Ok(request)
+    Ok(Request { cwd, paths, packages: args.package.clone(), stdin, ..Request::default() })
 }
 
-fn write_file(report: &Report<'_>, format: Format, path: &Path, args: &Check) -> Result<(), Failure> {
-    let failure = |e: io::Error| Failure(format!("cannot write `{}`: {e}", path.display()));
-    let style = text::Style { width: 120, verbose: args.verbose, summary: true };
-    let mut file = terminal::writer(BufWriter::new(File::create(path).map_err(failure)?), false);
-    write(&mut *file, report, format, style, args).map_err(failure)
+/// Adds what the configuration says.
+fn complete(request: &mut Request, settings: &Settings, args: &Check) {
+    request.exclude = settings.config.exclude.iter().chain(&args.exclude).cloned().collect();
+    request.include_tests = args.include_tests || settings.config.include_tests.unwrap_or(false);
+    request.use_models(settings.models.as_ref().unwrap_or(Models::builtin()));
 }
 
-fn write(
-    out: &mut dyn WriteColor,
-    report: &Report<'_>,
-    format: Format,
-    style: text::Style,
-    args: &Check,
-) -> io::Result<()> {
+/// Writes all reports that were asked for.
+fn emit(args: &Check, report: &Report<'_>) -> Result<(), Failure> {
+    for (format, path) in &args.output {
+        let failure = |e: io::Error| Failure(format!("cannot write `{}`: {}", path.display(), discover::reason(&e)));
+        let mut file = terminal::writer(BufWriter::new(File::create(path).map_err(failure)?), false);
+        write(&mut *file, report, *format, FILE_WIDTH, args).map_err(failure)?;
+        if *format == Format::Text {
+            let mut end = || -> io::Result<()> {
+                text::remarks(&mut file, report, args.verbose)?;
+                writeln!(file, "{}", report.summary())?;
+                file.flush()
+            };
+            end().map_err(failure)?;
+        }
+    }
+    let mut out = terminal::writer(BufWriter::new(io::stdout().lock()), terminal::colors(args.color));
+    ignore_closed(write(&mut *out, report, args.format, terminal::width(), args))?;
+    Ok(())
+}
+
+fn write(out: &mut dyn WriteColor, report: &Report<'_>, format: Format, width: usize, args: &Check) -> io::Result<()> {
     match format {
-        Format::Text => text::write(out, report, style)?,
+        Format::Text => text::write(out, report, width)?,
         Format::Json => writeln!(out, "{:#}", json::document(report))?,
         Format::Sarif => {
             let (document, left_out) = sarif::document(report, args.sarif_suppressed);

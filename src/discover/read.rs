@@ -43,6 +43,9 @@ pub(super) fn is_config_name(path: &Path) -> bool {
     let name = [".example", ".template", ".tpl", ".tmpl", ".j2", ".sample", ".in"]
         .iter()
         .fold(name.as_str(), |name, suffix| name.strip_suffix(suffix).unwrap_or(name));
+    if matches!(name, "cargo.toml" | "leaselint.toml" | "leaselint-baseline.toml") {
+        return false;
+    }
     let extension = name.rsplit_once('.').map_or("", |(_, e)| e);
     matches!(extension, "ini" | "conf" | "toml" | "yaml" | "yml" | "env" | "properties")
         || name.starts_with(".env")

@@ -39,7 +39,7 @@ pub(super) fn resolve(request: &Request) -> Result<Roots, Error> {
 }
 
 /// Deepest directory that holds all paths.
-fn common(paths: &[PathBuf]) -> PathBuf {
+pub(super) fn common(paths: &[PathBuf]) -> PathBuf {
     let dir = |p: &Path| if p.is_dir() { p.to_path_buf() } else { p.parent().unwrap_or(p).to_path_buf() };
     let mut paths = paths.iter().map(|p| dir(p));
     let mut base = paths.next().unwrap_or_default();
@@ -50,7 +50,7 @@ fn common(paths: &[PathBuf]) -> PathBuf {
 }
 
 /// The reason of an I/O error without the operating system's number.
-pub(super) fn reason(error: &std::io::Error) -> String {
+pub(crate) fn reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
         std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),

@@ -36,7 +36,10 @@ pub(super) fn list(roots: &Roots, exclude: &[String]) -> Result<Listing, Error> 
     let Some((first, rest)) = directories.split_first() else { return Ok(listing) };
     let mut overrides = ignore::overrides::OverrideBuilder::new(&roots.root);
     for glob in exclude {
-        let bad = |e: ignore::Error| Error::Glob(glob.clone(), e.to_string());
+        let bad = |e: ignore::Error| {
+            let text = e.to_string();
+            Error::Glob(glob.clone(), text.rsplit("': ").next().unwrap_or(&text).to_owned())
+        };
         overrides.add(&format!("!{glob}")).map_err(bad)?;
     }
     let overrides = overrides.build().map_err(|e| Error::Glob(exclude.join(", "), e.to_string()))?;

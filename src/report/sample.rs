@@ -19,7 +19,15 @@ pub(super) static RULES: [Rule; 2] = [
 /// A report of the given findings.
 pub(super) fn report<'a>(sources: &'a Sources, findings: &'a [Finding], stats: &'a Stats) -> Report<'a> {
     let findings = super::entries(sources, findings);
-    Report { sources, findings, silenced: Vec::new(), problems: &[], stats, rules: RULES.iter().collect() }
+    Report {
+        sources,
+        findings,
+        silenced: Vec::new(),
+        problems: &[],
+        skipped: &[],
+        stats,
+        rules: RULES.iter().collect(),
+    }
 }
 
 /// A source with everything that is hard to point into, and findings in it.

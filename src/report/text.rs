@@ -8,48 +8,39 @@ use codespan_reporting::diagnostic::{Diagnostic, Label, LabelStyle, Severity as 
 use codespan_reporting::term::{self, Chars, Config, termcolor::WriteColor};
 use std::io;
 
-/// How text is laid out.
-#[derive(Clone, Copy, Debug)]
-pub struct Style {
-    /// Columns of the terminal.
-    pub width: usize,
-    /// Also list what was passed over, not read or not understood.
-    pub verbose: bool,
-    /// Print the summary line at the end.
-    pub summary: bool,
-}
-
-/// Writes all findings, then what could not be read, then the summary.
+/// Writes all findings, laid out for `width` columns.
 ///
 /// # Errors
 /// Those of the writer.
-pub fn write(out: &mut dyn WriteColor, report: &Report<'_>, style: Style) -> io::Result<()> {
+pub fn write(out: &mut dyn WriteColor, report: &Report<'_>, width: usize) -> io::Result<()> {
     for entry in &report.findings {
-        finding(out, report.sources, entry.finding, style.width)?;
-        writeln!(out)?;
+        finding(out, report.sources, entry.finding, width)?;
     }
-    problems(out, report, style)?;
-    if style.verbose {
-        for (entry, silence) in &report.silenced {
-            let Entry { finding, .. } = entry;
-            let place = plain::one_line(&report.sources.place(finding.span));
-            let by = silence.by.name();
-            writeln!(out, "suppressed: {place}: {} by {by}: {}", finding.rule, plain::one_line(&silence.reason))?;
-        }
-        for (span, what) in &report.stats.not_understood {
-            writeln!(
-                out,
-                "not understood: {}: {}",
-                plain::one_line(&report.sources.place(*span)),
-                plain::one_line(what)
-            )?;
-        }
-        for path in &report.stats.unreached {
-            writeln!(out, "reached by no `mod`: {}", plain::one_line(path))?;
-        }
+    Ok(())
+}
+
+/// Writes what could not be read and, if `verbose`, what was silenced, not understood or reached by nothing.
+///
+/// # Errors
+/// Those of the writer.
+pub fn remarks(out: &mut dyn io::Write, report: &Report<'_>, verbose: bool) -> io::Result<()> {
+    problems(out, report, verbose)?;
+    if !verbose {
+        return Ok(());
     }
-    if style.summary {
-        writeln!(out, "{}", report.summary())?;
+    for (path, why) in report.skipped {
+        writeln!(out, "passed over: {}: {why}", plain::one_line(path))?;
+    }
+    for (Entry { finding, .. }, silence) in &report.silenced {
+        let place = plain::one_line(&report.sources.place(finding.span));
+        let by = silence.by.name();
+        writeln!(out, "suppressed: {place}: {} by {by}: {}", finding.rule, plain::one_line(&silence.reason))?;
+    }
+    for (span, what) in &report.stats.not_understood {
+        writeln!(out, "not understood: {}: {}", plain::one_line(&report.sources.place(*span)), plain::one_line(what))?;
+    }
+    for path in &report.stats.unreached {
+        writeln!(out, "reached by no `mod`: {}", plain::one_line(path))?;
     }
     Ok(())
 }
@@ -129,12 +120,16 @@ fn hang(lines: &mut Vec<String>, head: &str, text: &str, width: usize) {
     }
 }
 
-/// Files that could not be read are always named; parts of files and notices with `--verbose` or when they are few.
-fn problems(out: &mut dyn WriteColor, report: &Report<'_>, style: Style) -> io::Result<()> {
+/// Files that could not be read are always named; parts of files when they are few; notices on request.
+fn problems(out: &mut dyn io::Write, report: &Report<'_>, verbose: bool) -> io::Result<()> {
     const FEW: usize = 5;
-    let shown = |p: &&Problem| style.verbose || p.kind == ProblemKind::FileUnread;
     let parts = report.problems.iter().filter(|p| p.kind == ProblemKind::PartUnread).count();
-    for problem in report.problems.iter().filter(|p| shown(p) || (parts <= FEW && p.kind == ProblemKind::PartUnread)) {
+    let shown = |p: &&Problem| match p.kind {
+        ProblemKind::FileUnread => true,
+        ProblemKind::PartUnread => verbose || parts <= FEW,
+        ProblemKind::Notice => verbose,
+    };
+    for problem in report.problems.iter().filter(shown) {
         let place = problem.span.map_or_else(|| problem.path.clone(), |span| report.sources.place(span));
         let kind = if problem.kind == ProblemKind::Notice { "notice" } else { "not read" };
         let message = problem.message.strip_prefix("not read: ").unwrap_or(&problem.message);
