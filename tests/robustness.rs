@@ -70,7 +70,6 @@ pub async fn lock(con: &mut redis::aio::ConnectionManager, token: &str) -> redis
 "#;
 
 #[test]
-#[ignore = "until files are lowered"]
 fn broken_rust_is_named_and_the_rest_is_read() {
     let dir = Dir::new("broken");
     dir.write("merge.rs", format!("<<<<<<< HEAD\n{LOCK}\n=======\n>>>>>>> other\n"));
@@ -103,7 +102,7 @@ fn deep_nesting_is_refused_and_not_fatal() {
     let dir = Dir::new("deep");
     let nest = |n: usize, open: &str, middle: &str, close: &str| open.repeat(n) + middle + &close.repeat(n);
     let call = "redis::cmd(\"SETNX\").arg(1)";
-    for (name, depth) in [("some", 120), ("many", 5_000), ("monstrous", 100_000)] {
+    for (name, depth) in [("some", 120), ("many", 5_000), ("monstrous", 20_000)] {
         dir.write(&format!("paren_{name}.rs"), format!("fn f() {{ let _ = {}; }}", nest(depth, "(", call, ")")));
         dir.write(&format!("block_{name}.rs"), format!("fn f() {{ {} }}", nest(depth, "{", call, "}")));
         dir.write(&format!("generic_{name}.rs"), format!("{LOCK}\ntype T = {};", nest(depth, "Vec<", "u8", ">")));
@@ -150,7 +149,6 @@ fn text_that_is_no_utf_8() {
 
 #[cfg(unix)]
 #[test]
-#[ignore = "until all formats are written"]
 fn hostile_names_and_links() {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let dir = Dir::new("names");
