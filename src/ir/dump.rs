@@ -55,10 +55,11 @@ pub fn unit(unit: &Unit, file: &SourceFile) -> String {
         let at = at.as_ref().map(|at| format!(" = {at:?}")).unwrap_or_default();
         let _ = writeln!(out, "mod {path}{at}");
     }
-    for f in &unit.functions {
+    for (id, f) in unit.functions.iter().enumerate() {
         if !out.is_empty() {
             out.push('\n');
         }
+        let _ = write!(out, "f{id}: ");
         out.push_str(&function(f, file));
     }
     for span in &unit.opaque {
@@ -302,7 +303,7 @@ impl Printer<'_> {
         };
         match pattern {
             Pattern::Wild => "_".into(),
-            Pattern::Bind(var, None) => self.name(*var),
+            Pattern::Bind(var, None) => format!("{}{}", self.name(*var), self.annotation(*var)),
             Pattern::Bind(var, Some(sub)) => format!("{} @ {}", self.name(*var), self.pattern(sub)),
             Pattern::Lit(value) => lit(value),
             Pattern::Path(path) => path.clone(),

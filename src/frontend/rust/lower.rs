@@ -8,12 +8,14 @@ mod control;
 mod expr;
 mod format;
 mod function;
+mod join;
 mod literal;
 mod macros;
 mod pattern;
 mod scope;
 mod select;
 mod stmt;
+mod tokens;
 
 use super::names::Names;
 use super::places::Places;

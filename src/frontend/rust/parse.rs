@@ -202,7 +202,7 @@ fn stream(tokens: &[TokenTree]) -> TokenStream {
 fn split(tokens: TokenStream) -> Vec<Vec<TokenTree>> {
     let mut out = Vec::new();
     let mut chunk: Vec<TokenTree> = Vec::new();
-    let mut tokens = tokens.into_iter().peekable();
+    let mut tokens = without_inner_attributes(tokens).into_iter().peekable();
     while let Some(token) = tokens.next() {
         let ends = match &token {
             TokenTree::Punct(punct) => punct.as_char() == ';',
@@ -228,6 +228,16 @@ fn split(tokens: TokenStream) -> Vec<Vec<TokenTree>> {
         out.push(chunk);
     }
     out
+}
+
+/// Cuts off the attributes of the whole (`//!`, `#![..]`), which no item begins with.
+fn without_inner_attributes(tokens: TokenStream) -> Vec<TokenTree> {
+    let is = |token: Option<&TokenTree>, c: char| matches!(token, Some(TokenTree::Punct(p)) if p.as_char() == c);
+    let mut rest: &[TokenTree] = &tokens.into_iter().collect::<Vec<_>>();
+    while is(rest.first(), '#') && is(rest.get(1), '!') && matches!(rest.get(2), Some(TokenTree::Group(_))) {
+        rest = &rest[3..];
+    }
+    rest.to_vec()
 }
 
 /// `<<<<<<<`, `=======`, `>>>>>>>`: part of whatever follows.

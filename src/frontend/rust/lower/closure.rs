@@ -150,7 +150,7 @@ impl Lower<'_> {
     /// `try { .. }`
     pub(super) fn try_value(&mut self, block: &Block, want: Want) -> Operand {
         let span = self.places.span(block.brace_token.span.close());
-        let value = self.result(want, span);
+        let value = self.plain(want, span);
         let exit = self.new_block();
         self.push(Kind::Try { exit, value });
         self.with_temps(span, |this| {
@@ -160,7 +160,7 @@ impl Lower<'_> {
         self.pop(span);
         self.jump(exit, span);
         self.switch(exit);
-        Operand::Var(value, Use::Move)
+        self.settle(want, Operand::Var(value, Use::Move))
     }
 
     /// Ends a body with its value: drops what it holds and returns.

@@ -14,10 +14,18 @@ impl Lower<'_> {
         match want {
             Want::Nothing => (Want::Nothing, unit()),
             want => {
-                let var = self.result(want, span);
+                let var = self.plain(want, span);
                 (Want::Into(var), Operand::Var(var, Use::Move))
             }
         }
+    }
+
+    /// Gives out the value of a choice once all its arms are done. Before that nothing may drop it.
+    pub(super) fn settle(&mut self, want: Want, value: Operand) -> Operand {
+        if let (Want::Value, Operand::Var(var, _)) = (want, &value) {
+            self.register_temp(*var);
+        }
+        value
     }
 
     fn no_value(&mut self, want: Want, span: Span) {
@@ -57,10 +65,11 @@ impl Lower<'_> {
         }
         self.switch(end);
         self.pop(close);
-        value
+        self.settle(want, value)
     }
 
-    fn block_into(&mut self, block: &syn::Block, want: Want) {
+    /// A block as the arm of a choice.
+    pub(super) fn block_into(&mut self, block: &syn::Block, want: Want) {
         match want {
             Want::Into(dst) => self.block_to(block, dst),
             _ => {
@@ -114,7 +123,7 @@ impl Lower<'_> {
         }
         self.switch(end);
         self.pop(close);
-        value
+        self.settle(want, value)
     }
 
     pub(super) fn loop_value(&mut self, e: &syn::ExprLoop, want: Want) -> Operand {
@@ -129,7 +138,7 @@ impl Lower<'_> {
         self.loop_body(&e.body, head);
         self.forget_scope();
         self.switch(exit);
-        value
+        self.settle(want, value)
     }
 
     fn loop_body(&mut self, body: &syn::Block, head: crate::ir::BlockId) {

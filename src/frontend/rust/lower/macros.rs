@@ -3,12 +3,13 @@
 use super::format::arguments;
 use super::pattern::{Bindings, unit};
 use super::scope::Kind;
+use super::tokens::{is_type_path, loose_expressions, parse_matches, rest_of, split_commas, strip_field};
 use super::{Lower, Want, used};
 use crate::frontend::rust::{names, parse, places, types, words};
-use crate::ir::{BinaryOp, BlockId, EdgeKind, Exit, FunctionKind, Guard, Lit, Operand, Pattern, Rvalue, Use};
+use crate::ir::{BinaryOp, BlockId, EdgeKind, Exit, FunctionKind, Guard, Lit, Operand, Rvalue, Use};
 use crate::source::Span;
 use proc_macro2::{TokenStream, TokenTree};
-use syn::parse::{Parse, ParseStream, Parser};
+use syn::parse::{ParseStream, Parser};
 use syn::{Block, Expr, Macro, Pat, Token};
 
 impl Lower<'_> {
@@ -56,6 +57,7 @@ impl Lower<'_> {
             "pin" | "pin_mut" => self.pin(tokens, want),
             "try" => self.try_macro(tokens, want, span),
             "defer" | "defer_on_unwind" | "defer_on_success" => self.defer(mac, span),
+            "cfg_if" => self.alternatives(tokens, want, span),
             "stream" | "try_stream" => self.stream(mac, span),
             name if name.starts_with("query") => self.query(mac, want),
             _ => None,
@@ -258,6 +260,35 @@ impl Lower<'_> {
         Some(unit())
     }
 
+    /// `cfg_if! { if #[cfg(a)] { .. } else { .. } }` in a body: any of the blocks may be the one that is compiled.
+    fn alternatives(&mut self, tokens: &TokenStream, want: Want, span: Span) -> Option<Operand> {
+        let mut blocks = Vec::new();
+        for token in tokens.clone() {
+            if let TokenTree::Group(group) = &token
+                && group.delimiter() == proc_macro2::Delimiter::Brace
+            {
+                blocks.push(syn::parse2::<Block>(token.into()).ok()?);
+            }
+        }
+        let (inner, value) = self.target(want, span);
+        let end = self.new_block();
+        for (at, block) in blocks.iter().enumerate() {
+            let next = self.new_block();
+            if at + 1 < blocks.len() {
+                let here = self.new_block();
+                let guard = self.unknown_choice(span, Vec::new());
+                self.edge(here, EdgeKind::Plain, guard, span);
+                self.jump(next, span);
+                self.switch(here);
+            }
+            self.with_temps(span, |this| this.block_into(block, inner));
+            self.jump(end, span);
+            self.switch(next);
+        }
+        self.switch(end);
+        Some(self.settle(want, value))
+    }
+
     /// `stream! { .. yield x; .. }`
     fn stream(&mut self, mac: &Macro, span: Span) -> Option<Operand> {
         let stmts = Block::parse_within.parse2(mac.tokens.clone()).ok()?;
@@ -335,172 +366,4 @@ impl Lower<'_> {
         }
         self.compute(span, want, Rvalue::Unknown(Vec::new()))
     }
-
-    /// `join!` waits for all; `try_join!` drops the others when one fails.
-    fn join(&mut self, mac: &Macro, fallible: bool, want: Want) -> Option<Operand> {
-        let span = self.places.span(places::name(&mac.path));
-        let list: Vec<Expr> = arguments(&mac.tokens)?.into_iter().map(|arg| arg.into_expr()).collect();
-        let dst = self.result(want, span);
-        let (failed, end) = (self.new_block(), self.new_block());
-        let mut parts = Vec::with_capacity(list.len());
-        for future in &list {
-            let cancels = fallible && list.len() > 1;
-            if cancels {
-                self.push(Kind::Cancel { to: failed });
-            }
-            let part = self.with_temps(span, |this| {
-                let value = this.future_value(future, span);
-                let part = this.temp(span);
-                this.assign(span, part, Rvalue::Use(value));
-                part
-            });
-            if cancels {
-                self.forget_scope();
-            }
-            let part = if fallible { self.join_part(part, dst, end, span) } else { Operand::Var(part, Use::Move) };
-            parts.push(part);
-        }
-        let tuple = self.compute(span, Want::Value, Rvalue::Tuple(parts));
-        let value = if fallible { Rvalue::Variant("Ok".into(), vec![tuple]) } else { Rvalue::Use(tuple) };
-        self.assign(span, dst, value);
-        self.jump(end, span);
-        self.switch(failed);
-        let error = self.compute(span, Want::Value, Rvalue::Unknown(Vec::new()));
-        self.assign(span, dst, Rvalue::Variant("Err".into(), vec![error]));
-        self.jump(end, span);
-        self.switch(end);
-        Some(Operand::Var(dst, Use::Move))
-    }
-
-    /// One finished operand of `try_join!`: its payload, or the failure of the whole.
-    fn join_part(&mut self, part: crate::ir::Var, dst: crate::ir::Var, end: BlockId, span: Span) -> Operand {
-        let (payload, error) = (self.temp(span), self.temp(span));
-        let (next, failed) = (self.new_block(), self.new_block());
-        let value = || Operand::Var(part, Use::Move);
-        let variant = |name: &str, var| Pattern::Variant(name.into(), vec![Pattern::Bind(var, None)], false);
-        self.edge(next, EdgeKind::Plain, Guard::Matches(value(), variant("Ok", payload)), span);
-        self.edge(failed, EdgeKind::Plain, Guard::Matches(value(), variant("Err", error)), span);
-        self.switch(failed);
-        self.assign(span, dst, Rvalue::Variant("Err".into(), vec![Operand::Var(error, Use::Move)]));
-        self.jump(end, span);
-        self.switch(next);
-        Operand::Var(payload, Use::Move)
-    }
-
-    /// A future run to its end where it stands.
-    pub(super) fn future_value(&mut self, future: &Expr, span: Span) -> Operand {
-        if let Some(block) = super::call::async_block(future) {
-            return self.inline_async(block, Want::Value);
-        }
-        let value = self.value(future, Want::Value);
-        self.await_operand(value, span, Want::Value)
-    }
-}
-
-struct MatchesInput(Expr, Pat);
-
-impl Parse for MatchesInput {
-    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let value = input.parse()?;
-        input.parse::<Token![,]>()?;
-        let pat = Pat::parse_multi_with_leading_vert(input)?;
-        let pat = if input.peek(Token![if]) {
-            let if_token = input.parse()?;
-            let guard = input.parse()?;
-            Pat::Guard(syn::PatGuard { attrs: Vec::new(), pat: Box::new(pat), if_token, guard })
-        } else {
-            pat
-        };
-        input.parse::<Option<Token![,]>>()?;
-        Ok(MatchesInput(value, pat))
-    }
-}
-
-fn parse_matches(tokens: &TokenStream) -> Option<(Expr, Pat)> {
-    syn::parse2::<MatchesInput>(tokens.clone()).ok().map(|input| (input.0, input.1))
-}
-
-/// A path that names a type: the first argument of `query_as!`.
-fn is_type_path(path: &syn::ExprPath) -> bool {
-    path.path.segments.last().is_some_and(|s| {
-        let name = s.ident.to_string();
-        name == "_" || name.starts_with(|c: char| c.is_uppercase()) && name.contains(|c: char| c.is_lowercase())
-    })
-}
-
-/// Splits at the commas that stand outside of groups. (Commas between `<` and `>` split too; callers cope.)
-fn split_commas(tokens: &TokenStream) -> Vec<TokenStream> {
-    let mut parts = Vec::new();
-    let mut part: Vec<TokenTree> = Vec::new();
-    for token in tokens.clone() {
-        match &token {
-            TokenTree::Punct(p) if p.as_char() == ',' => parts.push(std::mem::take(&mut part).into_iter().collect()),
-            TokenTree::Punct(p) if p.as_char() == ';' && part.is_empty() => {}
-            _ => part.push(token),
-        }
-    }
-    if !part.is_empty() {
-        parts.push(part.into_iter().collect());
-    }
-    parts
-}
-
-/// What follows the first comma.
-fn rest_of(tokens: &TokenStream) -> TokenStream {
-    let mut tokens = tokens.clone().into_iter();
-    for token in tokens.by_ref() {
-        if matches!(&token, TokenTree::Punct(p) if p.as_char() == ',') {
-            break;
-        }
-    }
-    tokens.collect()
-}
-
-/// The value of a tracing field: `name = %value`, `?value`, `target: "x"`.
-fn strip_field(tokens: TokenStream) -> TokenStream {
-    let list: Vec<TokenTree> = tokens.into_iter().collect();
-    let single = |at: usize, c: char| matches!(&list[at], TokenTree::Punct(p) if p.as_char() == c && p.spacing() == proc_macro2::Spacing::Alone);
-    let named = (0..list.len()).take(8).find(|at| single(*at, '=') || single(*at, ':'));
-    let named = named
-        .filter(|at| list[..*at].iter().all(|t| matches!(t, TokenTree::Ident(_) | TokenTree::Literal(_)) || is_dot(t)));
-    let mut from = named.map_or(0, |at| at + 1);
-    if from < list.len() && matches!(&list[from], TokenTree::Punct(p) if matches!(p.as_char(), '%' | '?')) {
-        from += 1;
-    }
-    list.into_iter().skip(from).collect()
-}
-
-fn is_dot(token: &TokenTree) -> bool {
-    matches!(token, TokenTree::Punct(p) if p.as_char() == '.')
-}
-
-/// Expressions in `key => value`, `key: value`, `{ .. }` and `[ .. ]` of literal-like macros.
-fn loose_expressions(tokens: TokenStream) -> Option<Vec<Expr>> {
-    let mut out = Vec::new();
-    let mut pending = vec![tokens];
-    while let Some(tokens) = pending.pop() {
-        if tokens.is_empty() {
-            continue;
-        }
-        if let Ok(expr) = syn::parse2::<Expr>(tokens.clone()) {
-            out.push(expr);
-            continue;
-        }
-        let list: Vec<TokenTree> = tokens.into_iter().collect();
-        if let [TokenTree::Group(group)] = &list[..] {
-            pending.extend(split_commas(&group.stream()).into_iter().rev());
-            continue;
-        }
-        let at = list.iter().position(|t| matches!(t, TokenTree::Punct(p) if matches!(p.as_char(), ':' | '=')))?;
-        let mut value = list.into_iter().skip(at + 1).peekable();
-        if matches!(value.peek(), Some(TokenTree::Punct(p)) if p.as_char() == '>') {
-            value.next();
-        }
-        let value: TokenStream = value.collect();
-        if value.is_empty() {
-            return None;
-        }
-        pending.push(value);
-    }
-    Some(out)
 }

@@ -290,14 +290,14 @@ impl Lower<'_> {
         span: Span,
         body: impl FnOnce(&mut Self, Var),
     ) -> Operand {
-        let value = self.result(want, span);
+        let value = self.plain(want, span);
         let exit = self.new_block();
         self.push(Kind::Inline { exit, value, carrier });
         self.with_temps(span, |this| body(this, value));
         self.pop(span);
         self.jump(exit, span);
         self.switch(exit);
-        Operand::Var(value, Use::Move)
+        self.settle(want, Operand::Var(value, Use::Move))
     }
 }
 

@@ -90,7 +90,7 @@ impl Lower<'_> {
             None => self.diverge(true, span),
         }
         self.switch(end);
-        Some(value)
+        Some(self.settle(want, value))
     }
 
     /// Chooses the arm that wins; preconditions switch arms off.

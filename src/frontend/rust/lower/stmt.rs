@@ -25,7 +25,7 @@ impl Lower<'_> {
         self.pop(span);
         self.jump(exit, span);
         self.switch(exit);
-        value
+        self.settle(want, value)
     }
 
     /// Lowers a block into a variable.
