@@ -5,7 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use leaselint::frontend::pooler::{self, PoolerFacts};
+use leaselint::frontend::pooler::{self, May, Mode, PoolerFacts, Resolution};
+use leaselint::ir::{Piece, Value};
 use leaselint::source::{Language, Sources};
 
 fn load(dir: &Path) -> (Sources, PoolerFacts) {
@@ -55,4 +56,81 @@ fn descriptions() {
         }
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+fn case(name: &str) -> PoolerFacts {
+    load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/pooler").join(name)).1
+}
+
+fn met(resolution: Resolution) -> (Option<Mode>, bool) {
+    match resolution {
+        Resolution::Through { mode, certain, .. } => (Some(mode), certain),
+        Resolution::Direct => (None, true),
+        Resolution::Unknown => (None, false),
+    }
+}
+
+#[test]
+fn a_direct_connection_string_is_clean_beside_a_pooler() {
+    let facts = case("compose_two_dsns");
+    assert_eq!(met(facts.for_env("DATABASE_URL")), (Some(Mode::Transaction), true));
+    assert_eq!(facts.for_env("DIRECT_URL"), Resolution::Direct);
+    assert_eq!(facts.for_env("NO_SUCH_URL"), Resolution::Unknown);
+    assert!(matches!(facts.may_meet(), May::Meets(route) if route.mode == Mode::Transaction));
+    let swapped = case("compose_swapped_dsns");
+    assert_eq!(swapped.for_env("DATABASE_URL"), Resolution::Direct);
+    assert!(matches!(swapped.for_env("POOLED_URL"), Resolution::Through { dropped_after_each_tx: true, .. }));
+}
+
+#[test]
+fn nothing_harmful_is_nothing_to_meet() {
+    for name in
+        ["pgdog", "rds_proxy", "pgbouncer_absent_mode", "no_pooler", "port_proves_nothing", "compose_image_default"]
+    {
+        let facts = case(name);
+        assert_eq!(facts.worst(), None, "{name}");
+        assert_eq!(facts.may_meet(), May::No, "{name}");
+    }
+}
+
+#[test]
+fn keys_of_settings_are_the_variables_that_override_them() {
+    let facts = case("service_config");
+    for name in ["database.url", "DATABASE_URL", "APP__DATABASE__URL"] {
+        assert_eq!(met(facts.for_env(name)), (Some(Mode::Transaction), true), "{name}");
+    }
+    assert_eq!(facts.for_env("database.lock_url"), Resolution::Direct);
+}
+
+#[test]
+fn values_of_code() {
+    let facts = case("env_parts");
+    let text = |text: &str| Piece::Text(text.to_string());
+    let env = |name: &str| Piece::Hole(Value::Env(name.to_string()));
+    let pooled = Value::Template(vec![text("postgres://app@"), env("DB_HOST"), text("/shop")]);
+    assert_eq!(met(facts.for_value(&pooled, "src/main.rs")), (Some(Mode::Transaction), true));
+    let direct = Value::Template(vec![text("postgres://"), env("DB_USER"), text("@db/shop")]);
+    assert_eq!(facts.for_value(&direct, "src/main.rs"), Resolution::Direct);
+    let either = Value::Join(vec![pooled, direct]);
+    assert_eq!(met(facts.for_value(&either, "src/main.rs")), (Some(Mode::Transaction), false));
+    assert_eq!(met(facts.for_dsn("host=pgbouncer user=app dbname=shop")), (Some(Mode::Transaction), true));
+    assert_eq!(facts.for_value(&Value::Unknown, ""), Resolution::Unknown);
+}
+
+#[test]
+fn code_meets_the_values_of_its_own_service() {
+    let facts = case("two_services");
+    assert_eq!(met(facts.for_env_at("DATABASE_URL", "services/api/src/main.rs")), (Some(Mode::Transaction), true));
+    assert_eq!(facts.for_env_at("DATABASE_URL", "services/worker/src/lock.rs"), Resolution::Direct);
+    assert_eq!(met(facts.for_env_at("DATABASE_URL", "crates/shared/src/lib.rs")), (Some(Mode::Transaction), true));
+}
+
+#[test]
+fn tests_and_unreachable_defaults_are_no_deployment() {
+    let facts = case("tests_only");
+    assert_eq!(facts.for_env("DATABASE_URL"), Resolution::Direct);
+    assert_eq!(facts.may_meet(), May::No);
+    assert_eq!(case("pgcat_all_users_have_modes").worst(), None);
+    assert_eq!(case("unlisted_database").worst(), None);
+    assert_eq!(met(case("may_by_database").for_env("UNKNOWN_DATABASE_URL")), (Some(Mode::Transaction), false));
 }

@@ -19,6 +19,7 @@ mod dsn;
 mod env_file;
 mod facts;
 mod files;
+mod gather;
 mod hosted;
 mod image;
 mod ini;
@@ -33,6 +34,7 @@ mod sources;
 mod template;
 mod toml_tree;
 mod tree;
+mod value;
 mod values;
 mod yaml;
 
@@ -84,10 +86,13 @@ pub fn is_candidate(path: &str, text: &str) -> bool {
                     || text.contains("database_name"))
         }
         context::Kind::Other => {
-            let ini = name.ends_with(".ini") || name.ends_with(".cfg") || name.ends_with(".cnf");
-            let conf = name.ends_with(".conf");
-            ((ini || conf || pooler_name) && (pgbouncer::is_ini(text) || conf && odyssey::is_conf(text)))
-                || ini && (pooler_name || included_ini(text))
+            let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+            let conf = extension == Some("conf");
+            let ini = matches!(extension, Some("ini" | "cfg" | "cnf")) || name.contains(".ini.");
+            let bare = pooler_name && extension.is_none();
+            (ini || conf || bare) && pgbouncer::is_ini(text)
+                || (conf || bare) && odyssey::is_conf(text)
+                || ini && included_ini(text)
         }
     }
 }

@@ -3,29 +3,27 @@
 
 use std::collections::BTreeSet;
 
-use super::context::{Context, Kind, kind};
+use super::context::{Context, Kind, ServiceLookup, kind};
 use super::drafts::{Block, Draft};
-use super::facts::{Dsn, Known, Mode, Pooler, PoolerFacts, Resolution, Route, Software};
+use super::facts::{Known, Mode, Pooler, PoolerFacts, Route, Software};
 use super::files::parent;
 use super::k8s::{self, Cluster};
-use super::resolve::Asker;
 use super::services::{Mount, Service, image_repository, is_database_image, software_word};
-use super::sites::{self, Site};
 use super::sources::{self, Source};
-use super::template::{Lookup, is_known};
+use super::template::is_known;
 use super::{compose, image, pgcat, values};
-use crate::source::{FileId, SourceFile, Span};
+use crate::source::{FileId, SourceFile};
 
 pub(super) struct Assembly<'a> {
-    context: &'a Context<'a>,
-    services: Vec<Service>,
-    cluster: Cluster,
+    pub context: &'a Context<'a>,
+    pub services: Vec<Service>,
+    pub cluster: Cluster,
     /// Pooler of each service.
-    pooler_of: Vec<Option<usize>>,
+    pub pooler_of: Vec<Option<usize>>,
     sources: Vec<Source>,
-    facts: PoolerFacts,
+    pub facts: PoolerFacts,
     /// Hosts of the databases behind poolers, with the directory of the pooler's configuration.
-    upstream: Vec<(String, String)>,
+    upstream: Vec<(String, FileId)>,
     /// Files that one configuration includes: they are no configurations of their own.
     included: BTreeSet<FileId>,
 }
@@ -56,7 +54,7 @@ pub(super) fn assemble(context: &Context<'_>) -> PoolerFacts {
     assembly.service_poolers();
     assembly.other_poolers();
     assembly.known_hosts();
-    assembly.dsns();
+    super::gather::dsns(&mut assembly);
     assembly.facts
 }
 
@@ -84,30 +82,12 @@ fn inherit_base(context: &Context<'_>, services: &mut [Service]) {
     }
 }
 
-/// Placeholders in a configuration that a service gets are filled from the service's variables.
-struct ServiceLookup<'a> {
-    service: &'a Service,
-    outside: super::context::Surroundings<'a>,
-}
-
-impl Lookup for ServiceLookup<'_> {
-    fn variable(&self, name: &str) -> Option<String> {
-        match self.service.var(name) {
-            Some(known) => known.var.value.clone(),
-            None => self.outside.variable(name),
-        }
-    }
-    fn path(&self, path: &str) -> Option<String> {
-        self.outside.path(path)
-    }
-}
-
 impl<'a> Assembly<'a> {
-    fn file(&self, id: FileId) -> Option<&'a SourceFile> {
+    pub(super) fn file(&self, id: FileId) -> Option<&'a SourceFile> {
         self.context.file(id)
     }
 
-    fn dir(&self, id: FileId) -> &'a str {
+    pub(super) fn dir(&self, id: FileId) -> &'a str {
         self.file(id).map_or("", |file| parent(&file.path))
     }
 
@@ -251,8 +231,8 @@ impl<'a> Assembly<'a> {
 
     fn add(&mut self, block: Block, name: String, hosts: Vec<String>, published: Vec<(u16, u16)>) -> usize {
         let index = self.facts.poolers.len();
-        let dir = self.dir(block.place.file).to_string();
-        self.upstream.extend(block.upstream.iter().map(|host| (host.clone(), dir.clone())));
+        let file = block.place.file;
+        self.upstream.extend(block.upstream.iter().map(|host| (host.clone(), file)));
         self.facts.problems.extend(block.problems);
         self.facts.routes.extend(block.routes.into_iter().map(|draft| route(index, block.software, draft)));
         self.facts.poolers.push(Pooler {
@@ -261,6 +241,8 @@ impl<'a> Assembly<'a> {
             hosts,
             published,
             listens: block.listens,
+            test: self.file(file).is_some_and(|file| super::files::is_test(&file.path)),
+            dir: self.dir(file).to_string(),
             place: block.place,
         });
         index
@@ -268,6 +250,13 @@ impl<'a> Assembly<'a> {
 
     fn known_hosts(&mut self) {
         let mut known = Vec::new();
+        let at = |host: &String, file: FileId, published: &[(u16, u16)], pooler: Option<usize>| Known {
+            host: host.clone(),
+            file,
+            dir: self.dir(file).to_string(),
+            published: published.to_vec(),
+            pooler,
+        };
         for (index, service) in self.services.iter().enumerate() {
             let pooler = self.pooler_of[index];
             let image = service.image.as_deref().map(image_repository);
@@ -275,113 +264,23 @@ impl<'a> Assembly<'a> {
                 Some(image) => is_database_image(image) && software_word(image).is_none(),
                 None => service.hosts.first().is_some_and(|name| is_database_image(name)),
             };
-            if pooler.is_none() && !database {
-                continue;
-            }
-            let dir = self.dir(service.file_id()).to_string();
-            for host in &service.hosts {
-                known.push(Known { host: host.clone(), dir: dir.clone(), published: service.ports.clone(), pooler });
+            if pooler.is_some() || database {
+                known.extend(service.hosts.iter().map(|host| at(host, service.file_id(), &service.ports, pooler)));
             }
         }
         for (index, pooler) in self.facts.poolers.iter().enumerate() {
-            if self.pooler_of.contains(&Some(index)) {
-                continue;
-            }
-            let dir = self.dir(pooler.place.file).to_string();
-            for host in &pooler.hosts {
-                known.push(Known { host: host.clone(), dir: dir.clone(), published: Vec::new(), pooler: Some(index) });
+            if !self.pooler_of.contains(&Some(index)) {
+                known.extend(pooler.hosts.iter().map(|host| at(host, pooler.place.file, &[], Some(index))));
             }
         }
-        for (host, dir) in self.upstream.iter().chain(&self.cluster.databases) {
+        for (host, file) in self.upstream.iter().chain(&self.cluster.databases) {
             // a pooler on the same machine as its database: the address alone says nothing
             let taken = known.iter().any(|one| one.host == *host);
             if !taken && !super::resolve::is_loopback(host) && is_known(host) {
-                known.push(Known { host: host.clone(), dir: dir.clone(), published: Vec::new(), pooler: None });
+                known.push(at(host, *file, &[], None));
             }
         }
         self.facts.known = known;
-    }
-
-    fn dsns(&mut self) {
-        let mut sites: Vec<(Site, Asker, Option<String>, String, bool)> = Vec::new();
-        for (index, service) in self.services.iter().enumerate() {
-            let database = service.image.as_deref().is_some_and(|image| is_database_image(&image_repository(image)));
-            if self.pooler_of[index].is_some() || database {
-                continue;
-            }
-            let dir = self.dir(service.file_id()).to_string();
-            let sidecar = self.cluster.pods.get(&index).and_then(|pod| {
-                let others = self.cluster.pods.iter().filter(|(other, name)| **other != index && *name == pod);
-                others.filter_map(|(other, _)| self.pooler_of[*other]).next()
-            });
-            let lookup = ServiceLookup { service, outside: self.context.lookup(&dir) };
-            for site in sites::of_vars(&service.vars, &lookup) {
-                let asker = Asker { dir: Some(dir.clone()), sidecar };
-                let own = service.build.is_some();
-                sites.push((
-                    site,
-                    asker,
-                    Some(service.name.clone()),
-                    service.build.clone().unwrap_or(dir.clone()),
-                    own,
-                ));
-            }
-        }
-        for (path, file, vars) in self.context.env_files() {
-            let dir = parent(path).to_string();
-            let lookup = EnvLookup { vars, outside: self.context.lookup(&dir) };
-            for site in sites::of_env_file(file, vars, &lookup) {
-                sites.push((site, Asker { dir: Some(dir.clone()), sidecar: None }, None, dir.clone(), true));
-            }
-        }
-        for file in self.context.files.iter() {
-            for root in self.context.trees(file.id) {
-                let workload = k8s::is_manifest(root) && root.str_at(&["kind"]) != Some("ConfigMap");
-                if compose::is_compose(root) || workload || pgcat::is_pgcat(root) || pgcat::is_pgdog(root) {
-                    continue;
-                }
-                for site in sites::of_tree(self.context, file, root) {
-                    let dir = parent(&file.path).to_string();
-                    sites.push((site, Asker { dir: Some(dir.clone()), sidecar: None }, None, dir, true));
-                }
-            }
-        }
-        for (site, asker, scope, dir, own) in sites {
-            let resolution = match &site.target {
-                Some(target) => self.facts.resolve_site(target, &asker, site.at),
-                None => Resolution::Unknown,
-            };
-            let known =
-                self.facts.dsns.iter().any(|dsn| dsn.at == site.at && dsn.name == site.name && dsn.scope == scope);
-            if !known {
-                self.facts.dsns.push(Dsn {
-                    name: site.name,
-                    scope,
-                    dir,
-                    own,
-                    at: site.at,
-                    target: site.target,
-                    resolution,
-                });
-            }
-        }
-        let mut dsns = std::mem::take(&mut self.facts.dsns);
-        let order = |span: Span| (self.file(span.file).map(|file| file.path.clone()), span.start);
-        dsns.sort_by_key(|dsn| (dsn.name.clone(), order(dsn.at), dsn.scope.clone()));
-        self.facts.dsns = dsns;
-    }
-}
-
-/// Env files may refer to their own variables.
-struct EnvLookup<'a> {
-    vars: &'a [super::env_file::Var],
-    outside: super::context::Surroundings<'a>,
-}
-
-impl Lookup for EnvLookup<'_> {
-    fn variable(&self, name: &str) -> Option<String> {
-        let own = self.vars.iter().rev().find(|var| var.name == name).and_then(|var| var.value.clone());
-        own.or_else(|| self.outside.variable(name))
     }
 }
 

@@ -54,16 +54,14 @@ fn service(
 ) -> Service {
     let fill = |text: &str| expand(text, project);
     let image = node.get("image").and_then(Node::text);
-    let build = node.get("build").and_then(|build| {
-        build.text().map(|text| &text.value).or(build.get("context")?.text().map(|text| &text.value))
-    });
+    let build = node.get("build").and_then(|build| build.text().or_else(|| build.get("context")?.text()));
     let mut out = Service {
         file: file.id.0,
         name: name.value.clone(),
         hosts: vec![name.value.to_ascii_lowercase()],
         image: image.map(|text| fill(&text.value)),
         place: image.map_or(name.place.clone(), |text| text.place.clone()),
-        build: build.map(|dir| join(project.dir, &fill(dir))),
+        build: build.map(|dir| join(project.dir, &fill(&dir.value))),
         ..Service::default()
     };
     for key in ["container_name", "hostname"] {

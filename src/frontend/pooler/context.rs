@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::env_file::{self, Var};
 use super::files::{Files, MAX_BYTES, base_name, join, parent, part_unread};
+use super::services::Service;
 use super::template::Lookup;
 use super::tree::Node;
 use super::{toml_tree, yaml};
@@ -16,7 +17,7 @@ pub(super) struct Context<'a> {
     /// Documents of YAML and TOML files.
     pub trees: BTreeMap<FileId, Vec<Node>>,
     env: BTreeMap<String, (FileId, Vec<Var>)>,
-    /// Values of a Helm chart that a template used: such a setting is not a pooler of its own.
+    /// Values of a Helm chart or variables of a role that a template used: such a setting is not a pooler of its own.
     used_values: RefCell<BTreeSet<(FileId, usize)>>,
     pub problems: Vec<Problem>,
 }
@@ -184,6 +185,28 @@ impl Lookup for Surroundings<'_> {
         ["vars/main.yml", "defaults/main.yml", "vars/main.yaml", "defaults/main.yaml"]
             .iter()
             .filter_map(|name| self.context.files.get(&join(role, name)))
-            .find_map(|file| self.context.trees(file.id).first()?.str_at(&[path]).map(str::to_string))
+            .find_map(|file| {
+                let text = self.context.trees(file.id).first()?.get(path)?.text()?;
+                self.context.used_values.borrow_mut().insert((file.id, text.place.start));
+                Some(text.value.clone())
+            })
+    }
+}
+
+/// Placeholders in a configuration that a service gets are filled from the service's variables.
+pub(super) struct ServiceLookup<'a> {
+    pub service: &'a Service,
+    pub outside: Surroundings<'a>,
+}
+
+impl Lookup for ServiceLookup<'_> {
+    fn variable(&self, name: &str) -> Option<String> {
+        match self.service.var(name) {
+            Some(known) => known.var.value.clone(),
+            None => self.outside.variable(name),
+        }
+    }
+    fn path(&self, path: &str) -> Option<String> {
+        self.outside.path(path)
     }
 }

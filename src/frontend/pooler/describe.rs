@@ -15,7 +15,14 @@ pub fn describe(facts: &PoolerFacts, sources: &Sources) -> String {
         out.push_str("no connection pooler found\n");
     }
     for (index, pooler) in facts.poolers.iter().enumerate() {
-        let _ = writeln!(out, "{} `{}` ({})", pooler.software.name(), pooler.name, line(sources, pooler.place));
+        let test = if pooler.test { ", for tests" } else { "" };
+        let _ = writeln!(
+            out,
+            "{} `{}` ({}){test}",
+            pooler.software.name(),
+            shown(&pooler.name),
+            line(sources, pooler.place)
+        );
         for route in facts.routes.iter().filter(|route| route.pooler == index) {
             let _ = writeln!(out, "  {}: {}", clients(route), mode(route, sources));
         }
@@ -85,7 +92,13 @@ fn where_to(dsn: &Dsn, facts: &PoolerFacts, sources: &Sources) -> String {
             let route = &facts.routes[*route];
             let pooler = &facts.poolers[route.pooler];
             let may = if *certain { "through" } else { "perhaps through" };
-            format!("{may} {} `{}`, {} ({})", pooler.software.name(), pooler.name, mode.name(), line(sources, *at))
+            format!(
+                "{may} {} `{}`, {} ({})",
+                pooler.software.name(),
+                shown(&pooler.name),
+                mode.name(),
+                line(sources, *at)
+            )
         }
     };
     format!("{} -> {meets}", address(target))

@@ -107,7 +107,7 @@ fn url(rest: &str) -> Target {
     let (authority, path) = place.split_once('/').unwrap_or((place, ""));
     target.user = Part::of(&decode(userinfo.split(':').next().unwrap_or("")));
     target.database = Part::of(&decode(path.split('/').next().unwrap_or("")));
-    for one in authority.split(',').filter(|one| !one.is_empty()) {
+    for one in authority.split(',').map(str::trim).filter(|one| !one.is_empty()) {
         host_and_port(one, &mut target);
     }
     for pair in query.split(['&', ';']) {
@@ -126,6 +126,7 @@ fn host_and_port(text: &str, target: &mut Target) {
             None => (text, None),
         },
     };
+    let host = host.trim();
     if !host.is_empty() {
         target.hosts.push(decode(host).to_ascii_lowercase());
     }

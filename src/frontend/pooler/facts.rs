@@ -1,7 +1,7 @@
 //! What is known of poolers: the types that the analysis asks.
 
 use super::dsn::Target;
-use crate::source::{Problem, Span};
+use crate::source::{FileId, Problem, Span};
 
 /// When a server connection goes back to the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -95,6 +95,10 @@ pub struct Pooler {
     pub listens: Option<u16>,
     /// Where it is set up.
     pub place: Span,
+    /// It is set up for tests, examples or benchmarks only, by the place of that file.
+    pub test: bool,
+    /// Directory of that file.
+    pub(super) dir: String,
 }
 
 /// What one group of clients of a pooler meets.
@@ -174,6 +178,8 @@ pub struct Dsn {
     pub dir: String,
     /// The service is built from source of this repository, or the file is the application's own.
     pub own: bool,
+    /// It is for tests, examples or benchmarks only, by the place of its file.
+    pub test: bool,
     /// Where its value stands.
     pub at: Span,
     /// Where it leads; `None` if its value is elsewhere (a secret).
@@ -187,7 +193,8 @@ pub struct Dsn {
 pub(super) struct Known {
     /// Host name, lower case.
     pub host: String,
-    /// Directory of the file that says so.
+    /// The file that says so, and its directory.
+    pub file: FileId,
     pub dir: String,
     /// Ports published on the host machine, each with the port inside.
     pub published: Vec<(u16, u16)>,

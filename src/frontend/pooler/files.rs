@@ -74,6 +74,32 @@ pub(super) fn join(dir: &str, reference: &str) -> String {
     parts.join("/")
 }
 
+/// True if a file is for tests, examples or benchmarks, by a directory or a part of its name.
+pub(super) fn is_test(path: &str) -> bool {
+    const WORDS: [&str; 14] = [
+        "test",
+        "tests",
+        "testing",
+        "testdata",
+        "e2e",
+        "example",
+        "examples",
+        "bench",
+        "benches",
+        "benchmark",
+        "benchmarks",
+        "demo",
+        "docs",
+        "doc",
+    ];
+    let path = path.to_ascii_lowercase();
+    let (dirs, name) = path.rsplit_once('/').unwrap_or(("", &path));
+    let in_dir = dirs.split('/').flat_map(|dir| dir.split(['-', '_'])).any(|part| WORDS.contains(&part));
+    // `.env.example` and `config.example.toml` are the application's own, only without the secrets
+    in_dir
+        || name.split(['.', '-', '_']).any(|part| matches!(part, "test" | "tests" | "testing" | "e2e" | "ci" | "bench"))
+}
+
 /// How many leading directories two directories share, for "the nearer one".
 pub(super) fn shared_depth(a: &str, b: &str) -> usize {
     let parts = |dir: &str| dir.split('/').filter(|part| !part.is_empty()).map(str::to_string).collect::<Vec<_>>();

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::context::Context;
+use super::context::{Context, ServiceLookup};
 use super::drafts::{Block, Draft, Setting};
 use super::env_file::Var;
 use super::facts::{Mode, Software};
@@ -52,7 +52,7 @@ pub(super) struct Cluster {
     /// Poolers that an operator runs, with their host names.
     pub operated: Vec<(Block, String, Vec<String>)>,
     /// Hosts that operators give to databases.
-    pub databases: Vec<(String, String)>,
+    pub databases: Vec<(String, FileId)>,
     /// Pod of each container, by index into `services`.
     pub pods: BTreeMap<usize, String>,
 }
@@ -207,6 +207,11 @@ impl Cluster {
             out.hosts.push(workload.to_ascii_lowercase());
         }
         self.variables(context, file, node, &mut out);
+        // `$(X)` means a variable of the same container
+        let own = ServiceLookup { service: &out.clone(), outside: context.lookup(dir) };
+        for known in &mut out.vars {
+            known.var.value = known.var.value.take().map(|value| expand(&value, &own));
+        }
         let mounted: Vec<&str> =
             node.get("volumeMounts").map_or(&[][..], Node::items).iter().filter_map(|m| m.str_at(&["name"])).collect();
         for volume in pod.get("volumes").map_or(&[][..], Node::items) {
@@ -245,7 +250,7 @@ impl Cluster {
                 Some(map) => {
                     for (file, key, entry) in &map.entries {
                         let Entry::Text(text) = entry else { continue };
-                        let value = Some(expand(&text.value, &lookup));
+                        let value = Some(text.value.clone());
                         let place = key.place.start.min(text.place.start)..key.place.end.max(text.place.end);
                         out.vars.push(ServiceVar { var: Var { name: key.value.clone(), value, place }, file: *file });
                     }
@@ -261,7 +266,7 @@ impl Cluster {
             let value = match entry.get("value").and_then(Node::text) {
                 Some(text) => {
                     place = text.place.clone();
-                    Some(expand(&text.value, &lookup))
+                    Some(text.value.clone())
                 }
                 None => ["configMapKeyRef", "secretKeyRef"].iter().find_map(|kind| {
                     let reference = entry.at(&["valueFrom", kind])?;
@@ -271,7 +276,7 @@ impl Cluster {
                         Entry::Text(text) if known.value == key => {
                             place = text.place.clone();
                             at_file = *from;
-                            Some(expand(&text.value, &lookup))
+                            Some(text.value.clone())
                         }
                         _ => None,
                     })
@@ -292,9 +297,8 @@ impl Cluster {
             .unwrap_or_default()
             .to_ascii_lowercase();
         let version = root.str_at(&["apiVersion"]).unwrap_or("");
-        let dir = parent(&file.path).to_string();
         let kind = root.get("kind").map_or(0..0, Node::place);
-        let mut database = |host: String| self.databases.push((host, dir.clone()));
+        let mut database = |host: String| self.databases.push((host, file.id));
         let setting = |path: &[&str], default: Mode| match root.at(path).and_then(Node::text) {
             Some(text) => Setting {
                 mode: Mode::of(&expand(&text.value, lookup)),

@@ -42,14 +42,21 @@ pub(super) fn pgcat(file: &SourceFile, root: &Node, lookup: &dyn Lookup) -> Bloc
         draft.database = Some(expand(&name.value, lookup));
         let users = pool.get("users").map_or(&[][..], Node::entries);
         let items = pool.get("users").map_or(&[][..], Node::items);
+        // only listed users may connect: if each has a mode of its own, the pool's is nobody's
+        let mut inherited = users.is_empty() && items.is_empty();
         for user in users.iter().map(|(_, user)| user).chain(items) {
-            let Some(setting) = setting(file, user.get("pool_mode"), lookup) else { continue };
+            let Some(setting) = setting(file, user.get("pool_mode"), lookup) else {
+                inherited = true;
+                continue;
+            };
             let mut draft = Draft::all(setting);
             draft.database = Some(expand(&name.value, lookup));
             draft.user = user.str_at(&["username"]).map(|user| expand(user, lookup));
             block.routes.push(draft);
         }
-        block.routes.push(draft);
+        if inherited {
+            block.routes.push(draft);
+        }
         for (_, shard) in pool.get("shards").map_or(&[][..], Node::entries) {
             for server in shard.get("servers").map_or(&[][..], Node::items) {
                 if let Some(Node::Scalar(host)) = server.items().first() {

@@ -6,15 +6,25 @@ use super::files::shared_depth;
 use super::hosted::{Hosted, hosted};
 use super::services::{is_database_image, software_word};
 use super::template::is_known;
-use crate::source::Span;
+use crate::source::{FileId, Span};
 
 /// Who connects.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asker {
-    /// Directory of the file that names the host; of several deployments the nearest one is meant.
-    pub dir: Option<String>,
+    /// File that names the host, and its directory; of several deployments the nearest one is meant.
+    pub file: Option<FileId>,
+    pub dir: String,
+    /// The file is for tests only.
+    pub test: bool,
     /// Pooler in the same pod, reached as `localhost`.
     pub sidecar: Option<usize>,
+}
+
+impl Asker {
+    /// Greater is nearer: the same file, the same directory, more directories in common.
+    fn nearness(&self, file: FileId, dir: &str) -> (bool, bool, usize) {
+        (self.file == Some(file), self.dir == dir, shared_depth(dir, &self.dir))
+    }
 }
 
 /// `localhost` and kin.
@@ -50,13 +60,14 @@ impl PoolerFacts {
         if found.iter().any(|dsn| dsn.own && dsn.scope.is_some()) {
             found.retain(|dsn| dsn.own || dsn.scope.is_none());
         }
-        let around = |dsn: &&&Dsn| {
-            dsn.own
-                && !dsn.dir.is_empty()
-                && path.strip_prefix(dsn.dir.as_str()).is_some_and(|rest| rest.starts_with('/'))
-        };
-        if let Some(depth) = found.iter().filter(around).map(|dsn| dsn.dir.len()).max() {
-            found.retain(|dsn| dsn.dir.len() == depth && around(&dsn));
+        // what tests connect to says nothing of the deployment, unless there is nothing else
+        let tests_only = found.iter().all(|dsn| dsn.test);
+        found.retain(|dsn| dsn.test == tests_only);
+        // services built from another part of the repository are not this code's
+        let built = |dsn: &&&Dsn| dsn.own && dsn.scope.is_some() && !dsn.dir.is_empty();
+        let around = |dsn: &&&Dsn| path.strip_prefix(dsn.dir.as_str()).is_some_and(|rest| rest.starts_with('/'));
+        if found.iter().filter(built).any(|dsn| around(&dsn)) {
+            found.retain(|dsn| !built(&dsn) || around(&dsn));
         }
         let worth = |dsn: &&Dsn| match &dsn.resolution {
             Resolution::Through { route, mode, certain, .. } => {
@@ -69,7 +80,12 @@ impl PoolerFacts {
         };
         // the first of the worst, in order of place
         let best = found.iter().map(worth).max();
-        found.into_iter().find(|dsn| Some(worth(dsn)) == best).map_or(Resolution::Unknown, |dsn| dsn.resolution.clone())
+        let worst = found.into_iter().find(|dsn| Some(worth(dsn)) == best);
+        let mut worst = worst.map_or(Resolution::Unknown, |dsn| dsn.resolution.clone());
+        if let Resolution::Through { certain, .. } = &mut worst {
+            *certain &= !tests_only;
+        }
+        worst
     }
 
     /// What a connection string written in code meets.
@@ -82,7 +98,8 @@ impl PoolerFacts {
 
     /// The route that harms session locks most, if any does: a transaction or statement pooler that is merely there.
     pub fn worst(&self) -> Option<&Route> {
-        let harmful = self.routes.iter().filter(|route| route.breaks_session_locks());
+        let real = |route: &&Route| route.breaks_session_locks() && !self.poolers[route.pooler].test;
+        let harmful = self.routes.iter().filter(real);
         harmful.max_by_key(|route| (route.harm(), !route.defaulted, std::cmp::Reverse((route.pooler, route.at))))
     }
 
@@ -91,8 +108,8 @@ impl PoolerFacts {
     pub fn may_meet(&self) -> May<'_> {
         let Some(worst) = self.worst() else { return May::No };
         let mut met = None;
-        let mut open = self.dsns.is_empty();
-        for dsn in &self.dsns {
+        let mut open = self.dsns.iter().all(|dsn| dsn.test);
+        for dsn in self.dsns.iter().filter(|dsn| !dsn.test) {
             match &dsn.resolution {
                 Resolution::Through { route, .. } if self.routes[*route].breaks_session_locks() => {
                     met = met.or(Some(&self.routes[*route]))
@@ -136,9 +153,12 @@ impl PoolerFacts {
                 published: Vec::new(),
                 listens: None,
                 place: at,
+                test: asker.test,
+                dir: String::new(),
             });
             self.poolers.len() - 1
         });
+        self.poolers[pooler].test &= asker.test;
         let known = self
             .routes
             .iter()
@@ -193,21 +213,21 @@ impl PoolerFacts {
         if let Some(software) =
             software_word(host).or((inside && label.ends_with("-pooler")).then_some(Software::PgBouncer))
         {
-            // called like a pooler: the one of the repository, if there is just one
-            let mut same = self.poolers.iter().enumerate().filter(|(index, pooler)| {
+            // called like a pooler: the nearest one of the repository
+            let named = self.poolers.iter().enumerate().filter(|(index, pooler)| {
                 pooler.software == software && self.routes.iter().any(|route| route.pooler == *index)
             });
-            return match (same.next(), same.next()) {
-                (Some((index, _)), None) => Place::Pooler(index, port, true),
-                (Some((index, _)), Some(_)) => {
-                    let worst = self
-                        .routes
-                        .iter()
-                        .filter(|route| self.poolers[route.pooler].software == software)
-                        .max_by_key(|route| (route.harm(), std::cmp::Reverse(route.pooler)));
-                    Place::Pooler(worst.map_or(index, |route| route.pooler), port, false)
-                }
-                (None, _) => Place::Unknown,
+            let named = named.map(|(index, pooler)| super::facts::Known {
+                host: String::new(),
+                file: pooler.place.file,
+                dir: pooler.dir.clone(),
+                published: Vec::new(),
+                pooler: Some(index),
+            });
+            let named: Vec<_> = named.collect();
+            return match self.nearest(named.iter(), asker) {
+                Some(Place::Pooler(pooler, _, certain)) => Place::Pooler(pooler, port, certain),
+                _ => Place::Unknown,
             };
         }
         // called like a database, inside a deployment
@@ -219,8 +239,7 @@ impl PoolerFacts {
 
     /// Of several deployments the one nearest to the asker; if those at the same distance disagree, the worst, uncertain.
     fn nearest<'k>(&self, candidates: impl Iterator<Item = &'k super::facts::Known>, asker: &Asker) -> Option<Place> {
-        let dir = asker.dir.as_deref().unwrap_or("");
-        let score = |known: &super::facts::Known| (known.dir == dir, shared_depth(&known.dir, dir));
+        let score = |known: &super::facts::Known| asker.nearness(known.file, &known.dir);
         let candidates: Vec<&super::facts::Known> = candidates.collect();
         let best = candidates.iter().map(|known| score(known)).max()?;
         let near: Vec<&super::facts::Known> = candidates.into_iter().filter(|known| score(known) == best).collect();
@@ -353,7 +372,7 @@ fn harm(mode: Mode) -> u8 {
 }
 
 /// Variable and key names in one form: `database.url`, `DATABASE__URL` and `DATABASE_URL` are one.
-fn normal(name: &str) -> String {
+pub(super) fn normal(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars() {
         match c {

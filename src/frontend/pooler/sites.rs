@@ -146,7 +146,13 @@ impl Walk<'_> {
                 let value = Text { value: value.to_string(), place: text.place.clone() };
                 self.named(name, &value);
             }
-            _ => self.named(&path.join("."), text),
+            // a variable (`data: {DATABASE_URL: ..}`, `[env]`) is one under any key
+            _ => match path.last().filter(|last| {
+                is_variable(last) && last.contains('_') && !last.contains(|c: char| c.is_ascii_lowercase())
+            }) {
+                Some(name) => self.named(name, text),
+                None => self.named(&path.join("."), text),
+            },
         }
     }
 

@@ -53,6 +53,15 @@ struct Builder<'a> {
 /// Reads all documents of `text`.
 pub(super) fn load(text: &str) -> Loaded {
     let masked = mask(text);
+    let loaded = parse(text, &masked);
+    let Some((at, _)) = loaded.error else { return loaded };
+    // a closing bracket may stand under the key that opened the list in every other reader of YAML
+    let Some(joined) = join_brackets(&masked) else { return loaded };
+    let again = parse(text, &joined);
+    if again.error.as_ref().is_none_or(|(later, _)| *later > at) { again } else { loaded }
+}
+
+fn parse(text: &str, masked: &str) -> Loaded {
     let mut bytes: Vec<usize> = masked.char_indices().map(|(at, _)| at).collect();
     bytes.push(masked.len());
     let mut builder = Builder {
@@ -65,7 +74,7 @@ pub(super) fn load(text: &str) -> Loaded {
         overflow: false,
     };
     let mut error = None;
-    let mut parser = Parser::new_from_str(&masked);
+    let mut parser = Parser::new_from_str(masked);
     while let Some(event) = parser.next_event() {
         match event {
             Ok((Event::StreamEnd, _)) => break,
@@ -86,6 +95,34 @@ pub(super) fn load(text: &str) -> Loaded {
     Loaded { documents: builder.documents, error }
 }
 
+/// Puts brackets that begin a line on the line before, without moving a byte; a comment there is blanked.
+fn join_brackets(text: &str) -> Option<String> {
+    let mut out = text.as_bytes().to_vec();
+    let mut changed = false;
+    let mut start = 0;
+    let mut before = 0..0;
+    for line in text.split_inclusive('\n') {
+        let end = start + line.len();
+        if line.trim_start().starts_with([']', '}']) && !before.is_empty() {
+            changed = true;
+            let previous = &text[before.clone()];
+            let comment = if previous.trim_start().starts_with('#') { Some(0) } else { previous.find(" #") };
+            if let Some(comment) = comment {
+                fill(&mut out[before.start + comment..before.end], b' ');
+            }
+            for byte in &mut out[before.start..before.end] {
+                if matches!(*byte, b'\n' | b'\r') {
+                    *byte = b' ';
+                }
+            }
+        }
+        before = start..end;
+        start = end;
+    }
+    // only ASCII bytes and whole comments were replaced
+    changed.then(|| String::from_utf8_lossy(&out).into_owned())
+}
+
 impl Builder<'_> {
     fn byte(&self, index: usize) -> usize {
         self.bytes.get(index).or(self.bytes.last()).copied().unwrap_or(0)
@@ -96,7 +133,7 @@ impl Builder<'_> {
         match event {
             Event::Scalar(value, style, anchor, _) => {
                 let text = self.scalar(value.into_owned(), style, place);
-                self.push(Node::Scalar(text), 1, 1, anchor);
+                self.push(Node::Scalar(text), 1, 1, anchor, 1);
             }
             Event::SequenceStart(anchor, _) => self.open(false, anchor, place.start),
             Event::MappingStart(anchor, _) => self.open(true, anchor, place.start),
@@ -110,7 +147,7 @@ impl Builder<'_> {
                     }
                     None => (Node::Scalar(Text { value: String::new(), place }), 1, 1),
                 };
-                self.push(node, depth, size, 0);
+                self.push(node, depth, size, 0, size);
             }
             _ => {}
         }
@@ -147,15 +184,16 @@ impl Builder<'_> {
         } else {
             Node::List(frame.items, place)
         };
-        self.push(node, frame.depth, frame.size, frame.anchor);
+        self.push(node, frame.depth, frame.size, frame.anchor, 1);
     }
 
-    fn push(&mut self, mut node: Node, mut depth: usize, mut size: usize, anchor: usize) {
-        if size > self.budget {
+    /// Puts a node into the open container; `new` nodes of its `size` were not counted before.
+    fn push(&mut self, mut node: Node, mut depth: usize, mut size: usize, anchor: usize, new: usize) {
+        if new > self.budget {
             self.overflow = true;
             return;
         }
-        self.budget -= size;
+        self.budget -= new;
         if depth + self.stack.len() > MAX_DEPTH {
             node = Node::Scalar(Text { value: String::new(), place: node.place() });
             (depth, size) = (1, 1);
@@ -315,6 +353,15 @@ mod tests {
         assert!(load(&deep).error.is_some());
         let chain: String = (1..500).map(|i| format!("- &b{i} {{k: *b{}}}\n", i - 1)).collect();
         load(&format!("- &b0 x\n{chain}"));
+    }
+
+    #[test]
+    fn brackets_under_their_key() {
+        let text = "a:\n  test: [\n      CMD, # é ]\n      x\n  ]\n  b: {\n    c: 1\n  }\n  d: 2\n";
+        let loaded = load(text);
+        assert!(loaded.error.is_none(), "{:?}", loaded.error);
+        assert_eq!(loaded.documents[0].str_at(&["a", "d"]), Some("2"));
+        assert_eq!(&text[loaded.documents[0].at(&["a", "d"]).unwrap().place()], "2");
     }
 
     #[test]
