@@ -77,7 +77,9 @@ fn options_and_subcommands_exist() {
     let text = readme();
     for word in text.split(|c: char| c.is_whitespace() || "`\"'|(),;".contains(c)) {
         let option = word.strip_prefix("--").map(|rest| rest.split('=').next().unwrap_or(rest));
-        let Some(option) = option.filter(|o| !o.is_empty() && o.chars().all(|c| c.is_ascii_lowercase() || c == '-')) else {
+        let Some(option) = option.filter(|o| {
+            o.starts_with(|c: char| c.is_ascii_lowercase()) && o.chars().all(|c| c.is_ascii_lowercase() || c == '-')
+        }) else {
             continue;
         };
         let others = ["locked", "path", "test", "workspace", "all-targets", "message-format", "open", "bench"];
