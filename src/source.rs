@@ -93,6 +93,9 @@ impl SourceFile {
     /// Columns past the end of the line give the end of the line.
     pub fn offset(&self, line: usize, column: usize) -> usize {
         let range = self.line_range(line);
+        if self.text.as_bytes()[range.clone()].get(..column).is_some_and(<[u8]>::is_ascii) {
+            return range.start + column;
+        }
         self.text[range.clone()].char_indices().nth(column).map_or(range.end, |(i, _)| range.start + i)
     }
 

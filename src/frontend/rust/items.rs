@@ -52,7 +52,12 @@ impl Lower<'_> {
         };
         let test = self.test;
         self.test |= attrs::is_test(attributes);
+        // An item inside a body sees neither `Self` nor the generic parameters around it.
+        let owner = self.names.owner.take();
+        let params = std::mem::take(&mut self.names.params);
         self.item_inner(item, prefix);
+        self.names.owner = owner;
+        self.names.params = params;
         self.test = test;
     }
 
@@ -68,7 +73,7 @@ impl Lower<'_> {
             Item::Struct(i) => {
                 let mut def = self.type_def(prefix, &i.ident, TypeKind::Struct, &i.generics, &i.attrs);
                 self.fields(&i.fields, "", &mut def);
-                self.type_done(def);
+                self.unit.types.push(def);
             }
             Item::Enum(i) => {
                 let mut def = self.type_def(prefix, &i.ident, TypeKind::Enum, &i.generics, &i.attrs);
@@ -77,12 +82,12 @@ impl Lower<'_> {
                     self.fields(&variant.fields, &format!("{name}."), &mut def);
                     def.variants.push(name);
                 }
-                self.type_done(def);
+                self.unit.types.push(def);
             }
             Item::Type(i) => {
                 let mut def = self.type_def(prefix, &i.ident, TypeKind::Alias, &i.generics, &i.attrs);
                 def.fields.push(("0".into(), types::ty(&self.names, &i.ty)));
-                self.type_done(def);
+                self.unit.types.push(def);
             }
             Item::Trait(i) => self.trait_item(i, prefix),
             Item::Impl(i) => self.impl_item(i),
@@ -118,7 +123,7 @@ impl Lower<'_> {
         self.constant(value, header);
     }
 
-    /// A type item; its generic parameters are in scope until [`Lower::type_done`].
+    /// A type item; its generic parameters are in scope to the end of the item.
     fn type_def(
         &mut self,
         prefix: &str,
@@ -140,11 +145,6 @@ impl Lower<'_> {
         }
     }
 
-    fn type_done(&mut self, def: TypeDef) {
-        self.unit.types.push(def);
-        self.names.params.clear();
-    }
-
     fn fields(&mut self, fields: &Fields, prefix: &str, def: &mut TypeDef) {
         for (at, field) in fields.iter().enumerate() {
             let name = field.ident.as_ref().map_or_else(|| at.to_string(), names::ident);
@@ -153,11 +153,10 @@ impl Lower<'_> {
     }
 
     fn trait_item(&mut self, i: &syn::ItemTrait, prefix: &str) {
-        let mut def = self.type_def(prefix, &i.ident, TypeKind::Trait, &i.generics, &i.attrs);
+        let def = self.type_def(prefix, &i.ident, TypeKind::Trait, &i.generics, &i.attrs);
         let path = def.path.clone();
-        def.fields = Vec::new();
         self.unit.types.push(def);
-        let owner = self.names.owner.replace(path.clone());
+        self.names.owner = Some(path.clone());
         for item in &i.items {
             match item {
                 TraitItem::Fn(f) => {
@@ -177,12 +176,10 @@ impl Lower<'_> {
                 _ => {}
             }
         }
-        self.names.owner = owner;
-        self.names.params.clear();
+        self.names.owner = None;
     }
 
     fn impl_item(&mut self, i: &syn::ItemImpl) {
-        let outer_params = std::mem::take(&mut self.names.params);
         self.names.params = i.generics.type_params().map(|p| names::ident(&p.ident)).collect();
         let self_ty = types::ty(&self.names, &i.self_ty);
         let trait_ = i.trait_.as_ref().map(|(path, _)| types::path(&self.names, path).path);
@@ -190,7 +187,7 @@ impl Lower<'_> {
             "" | "()" | "[]" | "fn" => self_ty.to_string(),
             path => path.to_owned(),
         };
-        let outer_owner = self.names.owner.replace(owner_path.clone());
+        self.names.owner = Some(owner_path.clone());
         let mut def = ImplDef {
             trait_: trait_.clone(),
             self_ty,
@@ -203,6 +200,7 @@ impl Lower<'_> {
                 def.types.push((names::ident(&t.ident), types::ty(&self.names, &t.ty)));
             }
         }
+        self.names.associated = def.types.clone();
         self.unit.impls.push(def);
         let generics = types::generics(&self.names, &i.generics);
         for item in &i.items {
@@ -227,8 +225,8 @@ impl Lower<'_> {
                 _ => {}
             }
         }
-        self.names.owner = outer_owner;
-        self.names.params = outer_params;
+        self.names.owner = None;
+        self.names.associated.clear();
     }
 
     fn module_item(&mut self, i: &syn::ItemMod, prefix: &str) {

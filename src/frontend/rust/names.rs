@@ -1,6 +1,6 @@
 //! Names: paths as written to full paths, as far as one file shows.
 
-use crate::ir::UseDef;
+use crate::ir::{Ty, UseDef};
 use std::collections::{HashMap, HashSet};
 use syn::{Item, Stmt, UseTree, Visibility};
 
@@ -16,6 +16,7 @@ struct Module {
 #[derive(Default)]
 struct BlockNames {
     uses: HashMap<String, String>,
+    globs: Vec<String>,
     items: HashMap<String, String>,
 }
 
@@ -27,6 +28,8 @@ pub(super) struct Names {
     pub(super) module: String,
     /// What `Self` is.
     pub(super) owner: Option<String>,
+    /// Associated types of the `impl` we are in.
+    pub(super) associated: Vec<(String, Ty)>,
     /// Generic parameters in scope: never resolved.
     pub(super) params: Vec<String>,
     blocks: Vec<BlockNames>,
@@ -45,6 +48,7 @@ impl Names {
             modules: HashMap::new(),
             module: module.to_owned(),
             owner: None,
+            associated: Vec::new(),
             params: Vec::new(),
             blocks: Vec::new(),
             declared: Vec::new(),
@@ -77,11 +81,30 @@ impl Names {
                         pending.push((format!("{path}::{name}"), inner));
                     }
                     found.items.insert(name);
+                } else if let Item::ExternCrate(item) = item
+                    && let Some((_, rename)) = &item.rename
+                {
+                    found.uses.insert(ident(rename), ident(&item.ident));
                 } else if let Some(name) = item_name(item) {
+                    if let Item::Enum(item) = item {
+                        // `use Kind::*` reads an enum as a module.
+                        let items = item.variants.iter().map(|v| ident(&v.ident)).collect();
+                        names.modules.insert(format!("{path}::{name}"), Module { items, ..Module::default() });
+                    }
                     found.items.insert(name);
                 }
             }
             names.modules.insert(path, found);
+        }
+        let resolved: Vec<(String, Vec<String>)> = names
+            .modules
+            .iter()
+            .map(|(path, module)| (path.clone(), module.globs.iter().map(|g| names.through(path, g, "")).collect()))
+            .collect();
+        for (path, globs) in resolved {
+            if let Some(module) = names.modules.get_mut(&path) {
+                module.globs = globs;
+            }
         }
         for at in 0..names.declared.len() {
             let entry = &names.declared[at];
@@ -99,14 +122,18 @@ impl Names {
             let Stmt::Item(item) = stmt else { continue };
             if let Item::Use(item) = item {
                 for (name, target) in flatten(&item.tree) {
-                    let target = self.absolute(&self.module, &target);
+                    let target = self.through(&self.module, &self.absolute(&self.module, &target), &name);
                     let entry =
                         UseDef { module: self.module.clone(), name: name.clone(), path: target.clone(), public: false };
                     if !self.declared.contains(&entry) {
                         self.declared.push(entry);
                     }
-                    if name != "*" && name != "_" {
-                        block.uses.insert(name, target);
+                    match name.as_str() {
+                        "*" => block.globs.push(target),
+                        "_" => {}
+                        _ => {
+                            block.uses.insert(name, target);
+                        }
                     }
                 }
             } else if let Some(name) = item_name(item) {
@@ -174,6 +201,9 @@ impl Names {
                 && !(segments.len() > 1 && names_only_a_value(first, target))
             {
                 return normal(&join(&self.through(&self.module, target, first), &segments[1..]));
+            }
+            if let Some(target) = block.globs.iter().find_map(|glob| self.in_module(glob, first, 0)) {
+                return join(&target, &segments[1..]);
             }
         }
         normal(&self.through(&self.module, &segments.join("::"), ""))

@@ -40,7 +40,14 @@ pub(super) fn path(names: &Names, path: &syn::Path) -> Ty {
         args.push(result(names, &call.output));
         return Ty { path: "fn".into(), args };
     }
-    let resolved = names.resolve(&names::segments(path), path.leading_colon.is_some());
+    let written = names::segments(path);
+    if let [first, second] = &written[..]
+        && first == "Self"
+        && let Some((_, ty)) = names.associated.iter().find(|(name, _)| name == second)
+    {
+        return ty.clone();
+    }
+    let resolved = names.resolve(&written, path.leading_colon.is_some());
     let args = path.segments.last().map(|s| arguments(names, &s.arguments)).unwrap_or_default();
     Ty { path: resolved, args }
 }

@@ -36,8 +36,13 @@ pub(super) fn in_text(text: &str) -> bool {
 pub(super) fn in_tokens(tokens: &TokenStream) -> bool {
     let mut pending = vec![tokens.clone()];
     while let Some(stream) = pending.pop() {
+        let mut doc = false;
         for token in stream {
+            // `#[doc = ".."]` is a comment.
+            let documents = std::mem::replace(&mut doc, matches!(&token, TokenTree::Ident(i) if i == "doc"));
             match token {
+                TokenTree::Punct(p) if documents && p.as_char() == '=' => doc = true,
+                TokenTree::Literal(_) if documents => {}
                 TokenTree::Group(group) => pending.push(group.stream()),
                 TokenTree::Ident(ident) if in_text(&ident.to_string()) => return true,
                 TokenTree::Literal(literal) if in_text(&literal.to_string()) => return true,

@@ -123,8 +123,11 @@ impl Lower<'_> {
         (value, by_ref)
     }
 
-    /// A guard that tests a pattern; by value only if something moves out.
+    /// A guard that tests a pattern: by value only if something moves out, always taken if it is `_`.
     pub(super) fn matching(value: &Operand, by_ref: bool, pattern: Pattern, bindings: &Bindings) -> Guard {
+        if matches!(pattern, Pattern::Wild) {
+            return Guard::Always;
+        }
         let mode = if by_ref || bindings.is_empty() { Use::Ref } else { Use::Move };
         Guard::Matches(super::used(value.clone(), mode), pattern)
     }
