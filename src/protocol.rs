@@ -1,9 +1,12 @@
 //! Protocols: a command, a statement, a service call -> effects. The only place that knows what SET NX PX, EXPIRE, EVAL,
 //! pg_advisory_lock, FOR UPDATE, a lease grant mean.
 
+pub mod external;
+pub mod lock;
 pub mod redis;
 mod site;
 pub mod sql;
+pub mod time;
 
 pub use site::{Outcome, Site, api_acquire, handle, project, root, ttl};
 
@@ -13,7 +16,10 @@ use crate::model::Protocol;
 pub fn call(site: &Site<'_>) -> Outcome {
     match site.row.protocol {
         Protocol::Redis => redis::call(site),
-        Protocol::Sql | Protocol::Lock | Protocol::Time | Protocol::External => Outcome::Silent,
+        Protocol::Lock => lock::call(site),
+        Protocol::Time => time::call(site),
+        Protocol::External => external::call(site),
+        Protocol::Sql => Outcome::Silent,
     }
 }
 

@@ -7,7 +7,43 @@ use super::row::{Head, Row, Spec};
 use super::version::Range;
 
 /// The model files that are part of the program.
-const BUILTIN: &[(&str, &str)] = &[("redis.toml", include_str!("../../rules/models/redis.toml"))];
+const BUILTIN: &[(&str, &str)] = &[
+    ("async_nats.toml", include_str!("../../rules/models/async_nats.toml")),
+    ("async_redis_lock.toml", include_str!("../../rules/models/async_redis_lock.toml")),
+    ("async_std.toml", include_str!("../../rules/models/async_std.toml")),
+    ("aws_sdk.toml", include_str!("../../rules/models/aws_sdk.toml")),
+    ("consul.toml", include_str!("../../rules/models/consul.toml")),
+    ("dist_lock.toml", include_str!("../../rules/models/dist_lock.toml")),
+    ("distributed_lock_mysql.toml", include_str!("../../rules/models/distributed_lock_mysql.toml")),
+    ("distributed_lock_postgres.toml", include_str!("../../rules/models/distributed_lock_postgres.toml")),
+    ("distributed_lock_redis.toml", include_str!("../../rules/models/distributed_lock_redis.toml")),
+    ("dynamodb_lease.toml", include_str!("../../rules/models/dynamodb_lease.toml")),
+    ("etcd_client.toml", include_str!("../../rules/models/etcd_client.toml")),
+    ("fred.toml", include_str!("../../rules/models/fred.toml")),
+    ("kube_leader_election.toml", include_str!("../../rules/models/kube_leader_election.toml")),
+    ("lapin.toml", include_str!("../../rules/models/lapin.toml")),
+    ("lettre.toml", include_str!("../../rules/models/lettre.toml")),
+    ("object_store.toml", include_str!("../../rules/models/object_store.toml")),
+    ("opendal.toml", include_str!("../../rules/models/opendal.toml")),
+    ("rdkafka.toml", include_str!("../../rules/models/rdkafka.toml")),
+    ("redis.toml", include_str!("../../rules/models/redis.toml")),
+    ("redis_async.toml", include_str!("../../rules/models/redis_async.toml")),
+    ("redis_lock.toml", include_str!("../../rules/models/redis_lock.toml")),
+    ("redislock.toml", include_str!("../../rules/models/redislock.toml")),
+    ("redlock.toml", include_str!("../../rules/models/redlock.toml")),
+    ("redsync.toml", include_str!("../../rules/models/redsync.toml")),
+    ("reqwest.toml", include_str!("../../rules/models/reqwest.toml")),
+    ("rs_consul.toml", include_str!("../../rules/models/rs_consul.toml")),
+    ("rslock.toml", include_str!("../../rules/models/rslock.toml")),
+    ("rust_redlock.toml", include_str!("../../rules/models/rust_redlock.toml")),
+    ("rustis.toml", include_str!("../../rules/models/rustis.toml")),
+    ("simple_redis.toml", include_str!("../../rules/models/simple_redis.toml")),
+    ("std.toml", include_str!("../../rules/models/std.toml")),
+    ("stripe.toml", include_str!("../../rules/models/stripe.toml")),
+    ("tokio.toml", include_str!("../../rules/models/tokio.toml")),
+    ("tokio_util.toml", include_str!("../../rules/models/tokio_util.toml")),
+    ("zookeeper.toml", include_str!("../../rules/models/zookeeper.toml")),
+];
 
 /// A model file: its head; the rows are in [`Models::rows`].
 #[derive(Clone, Debug)]

@@ -41,8 +41,12 @@ pub enum Role {
     LockRelease,
     /// Prolongs it.
     LockRenew,
-    /// Reads or tests the lock's state (`is_lost`).
-    LockCheck,
+    /// Grants a lease or session with the TTL at `ttl`, which keys can be bound to.
+    Lease,
+    /// Creates a ZooKeeper node at `key` with the mode at `value`.
+    CreateNode,
+    /// Sends a compare-and-set transaction of a key-value service, the transaction at `value`.
+    Transact,
     /// SQL statement: text at `sql`, parameters at `params`; runs at once when `on` is given, else at its terminal.
     Statement,
     /// Adds text to a statement under construction (`QueryBuilder::push`).
@@ -149,6 +153,8 @@ pub enum TypeRole {
     Guard,
     /// A trait whose methods are the commands.
     Trait,
+    /// Any other object with modelled methods: a task handle, a channel, a token.
+    Object,
     /// A reply type of the client itself, such as `redis::Value`.
     Value,
 }

@@ -1,0 +1,118 @@
+//! Effects outside every store that could refuse them: HTTP, mail, payments, publishing, object stores, processes.
+
+use super::{Outcome, Site};
+use crate::ir::{Atomicity, CallValue, Effect, EffectKind, External, Handle, RoundTrip, Value};
+use crate::model::Role;
+
+/// Names of headers and options that make a request idempotent or conditional.
+const KEYS: &[&str] =
+    &["idempotency-key", "x-idempotency-key", "if-match", "if-none-match", "x-request-id", "idempotency_key"];
+
+/// A call that matched a row of this protocol.
+pub fn call(site: &Site<'_>) -> Outcome {
+    if site.row.role != Role::External {
+        return Outcome::Silent;
+    }
+    let mut external = External {
+        what: site.row.what.clone().unwrap_or_default(),
+        target: site.value_at(&site.row.value).unwrap_or(Value::Unknown),
+        idempotency: site.value_at(&site.row.token).filter(conditional),
+    };
+    let mut span = site.span;
+    if let Some(runs) = &site.row.runs
+        && let Some(operand) = site.operand(runs)
+    {
+        let chain = site.value_of(operand);
+        follow(site, &chain, &mut external, &mut span);
+    }
+    if external.what.is_empty() {
+        return Outcome::Silent;
+    }
+    if external.what == "HTTP" {
+        external.what = "HTTP request".into();
+    }
+    let command = external.what.clone();
+    let effect = Effect { span, command, kind: EffectKind::External(external), conditional: false };
+    Outcome::Effect(Box::new(RoundTrip {
+        handle: Handle::unknown(),
+        effects: vec![effect],
+        atomicity: Atomicity::Single,
+        reply: None,
+        certainty: site.certainty,
+        model: site.row.id.clone(),
+        guard: None,
+    }))
+}
+
+/// Reads the builder chain before the send: what is sent where, and its idempotency key.
+fn follow(site: &Site<'_>, chain: &Value, external: &mut External, span: &mut crate::source::Span) {
+    let mut next = Some(chain);
+    let mut steps = 0;
+    while let Some(Value::Call(call)) = next {
+        steps += 1;
+        if steps > 256 {
+            return;
+        }
+        if let Some(found) = site.models.find_value(call, Some(site.row.file), site.versions) {
+            let skip = usize::from(found.receiver);
+            let arg = |place: &Option<crate::model::Place>| {
+                place.as_ref().and_then(|place| call.args.get(place.arg? + skip)).cloned()
+            };
+            match found.row.role {
+                Role::ExternalStart => {
+                    external.what = found.row.what.clone().unwrap_or_default();
+                    if let Some(method) = arg(&found.row.key) {
+                        external.what = method_of(&method);
+                    }
+                    external.target = arg(&found.row.value).unwrap_or(Value::Unknown);
+                    *span = call.at.0.unwrap_or(*span);
+                    return;
+                }
+                Role::Idempotency => {
+                    let named = arg(&found.row.key).is_none_or(|name| is_key(&name));
+                    if named {
+                        external.idempotency = arg(&found.row.value);
+                    }
+                }
+                _ => {}
+            }
+        }
+        next = receiver(call);
+    }
+}
+
+fn receiver(call: &CallValue) -> Option<&Value> {
+    if call.name.starts_with('.') { call.args.first() } else { None }
+}
+
+fn is_key(name: &Value) -> bool {
+    match name {
+        Value::Path(path) => {
+            let last = path.rsplit("::").next().unwrap_or(path).to_ascii_lowercase().replace('_', "-");
+            KEYS.contains(&last.as_str())
+        }
+        _ => name.as_str().is_some_and(|text| KEYS.contains(&text.to_ascii_lowercase().as_str())),
+    }
+}
+
+/// `Method::POST` -> `HTTP POST`.
+fn method_of(value: &Value) -> String {
+    match value {
+        Value::Path(path) => format!("HTTP {}", path.rsplit("::").next().unwrap_or(path)),
+        _ => "HTTP request".to_owned(),
+    }
+}
+
+/// A mode or options value that lets the store refuse the write.
+fn conditional(value: &Value) -> bool {
+    let word = |path: &str| {
+        let path = path.to_ascii_lowercase();
+        path.contains("create") || path.contains("update")
+    };
+    match value {
+        Value::Path(path) => word(path),
+        Value::Aggregate(path, fields) => word(path) || fields.iter().any(|(_, field)| conditional(field)),
+        Value::Call(call) => word(&call.name) || call.args.iter().any(conditional),
+        _ => false,
+    }
+}
