@@ -2,6 +2,8 @@
 //!
 //! A type that is known is right whatever way led to it, so known answers are kept even when a cycle was cut on the way.
 
+use std::collections::HashSet;
+
 use super::Program;
 use super::flow::{Def, Step};
 use super::methods::Handed;
@@ -18,12 +20,15 @@ const DEPTH: usize = 40;
 pub(super) struct Infer<'p> {
     pub(super) program: &'p Program,
     stack: Vec<(FunctionId, Var)>,
-    cut: bool,
+    /// The lowest entry of the stack that the current variable ran into.
+    low: usize,
+    /// Unknown types that are not final, for this question only.
+    local: HashSet<(FunctionId, Var)>,
 }
 
 impl<'p> Infer<'p> {
     pub(super) fn new(program: &'p Program) -> Infer<'p> {
-        Infer { program, stack: Vec::new(), cut: false }
+        Infer { program, stack: Vec::new(), low: usize::MAX, local: HashSet::new() }
     }
 
     fn function(&self, id: FunctionId) -> &'p Function {
@@ -114,18 +119,30 @@ impl<'p> Infer<'p> {
         if let Some(known) = slot.get() {
             return known.clone();
         }
-        if self.stack.len() > DEPTH || self.stack.contains(&(f, var)) {
-            self.cut = true;
+        if self.local.contains(&(f, var)) {
+            self.low = 0;
             return Ty::unknown();
         }
-        let outer_cut = std::mem::replace(&mut self.cut, false);
+        if let Some(at) = self.stack.iter().position(|entry| *entry == (f, var)) {
+            self.low = self.low.min(at);
+            return Ty::unknown();
+        }
+        if self.stack.len() > DEPTH {
+            self.low = 0;
+            return Ty::unknown();
+        }
+        let outer = std::mem::replace(&mut self.low, usize::MAX);
+        let level = self.stack.len();
         self.stack.push((f, var));
         let ty = self.compute(f, var);
         self.stack.pop();
-        if !ty.is_unknown() || !self.cut {
+        if !ty.is_unknown() || self.low >= level {
             let _ = slot.set(ty.clone());
+            self.low = outer;
+        } else {
+            self.local.insert((f, var));
+            self.low = self.low.min(outer);
         }
-        self.cut |= outer_cut;
         ty
     }
 

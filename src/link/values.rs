@@ -119,6 +119,8 @@ impl<'p> Eval<'p> {
             return known.clone();
         }
         if let Some(known) = self.local.get(&(f, what)) {
+            // Not final, so neither is what is made of it.
+            self.low = 0;
             return known.clone();
         }
         if let Some(at) = self.stack.iter().position(|entry| *entry == (f, what)) {
