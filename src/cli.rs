@@ -6,6 +6,7 @@ mod edit;
 mod explain;
 mod ir;
 mod only;
+mod poolers;
 mod select;
 mod settings;
 mod silence;
@@ -77,6 +78,7 @@ fn dispatch(cli: &Cli) -> Result<u8, Failure> {
         None => check::run(&cli.check),
         Some(Command::Explain { rule }) => explain::explain(rule),
         Some(Command::Init) => settings::init(),
+        Some(Command::Poolers(args)) => poolers::run(args),
         Some(Command::Ir { file, why }) => ir::run(file, why.as_deref()),
     }
 }

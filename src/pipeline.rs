@@ -107,7 +107,8 @@ fn analyse(mut workspace: Workspace, options: &Options) -> Outcome {
         files.extend(more);
     }
     let configs: Vec<&SourceFile> = workspace.sources.iter().filter(|f| f.language == Language::Config).collect();
-    let poolers = pooler::read(&configs);
+    let mut poolers = pooler::read(&configs);
+    poolers.declare(&options.dsn.direct, &options.dsn.pooled);
     let mut problems = workspace.problems.clone();
     problems.extend(units.iter().flat_map(|u| u.problems.iter().cloned()));
     problems.extend(poolers.problems.iter().cloned());

@@ -42,6 +42,16 @@ pub enum Command {
     },
     /// Write a commented leaselint.toml into the current directory
     Init,
+    /// Print the connection poolers that the configuration files set up, and what each connection string meets
+    Poolers(Poolers),
+}
+
+/// Options of `poolers`.
+#[derive(Debug, clap::Args)]
+pub struct Poolers {
+    /// Files and directories to read [default: the current directory]
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
 }
 
 /// Options of a check.

@@ -1,10 +1,10 @@
 //! Reading one file: limits, encodings, lock words.
 
+use crate::frontend::pooler;
 use crate::source::{Language, Problem, ProblemKind};
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
 use std::io::Read;
 use std::path::Path;
-use std::sync::LazyLock;
 
 /// Rust files above this are not read: nobody writes them by hand, and a parse would need gigabytes.
 const MAX_RUST: u64 = 8 << 20;
@@ -27,29 +27,15 @@ impl Searcher {
     }
 }
 
-/// Whether a file with the name of a configuration speaks of a pooler or of connection strings.
-pub(super) fn is_config(_path: &str, bytes: &[u8]) -> bool {
-    static WORDS: LazyLock<Searcher> = LazyLock::new(|| {
-        let words =
-            ["pool_mode", "pooler", "poolmode", "pgbouncer", "pgcat", "odyssey", "postgres://", "postgresql://"];
-        Searcher::new(&words.map(str::to_owned))
-    });
-    WORDS.matches(bytes)
+/// Whether a file with the name of a configuration speaks of a pooler or of connection strings. What such files look like only their
+/// reader knows.
+pub(super) fn is_config(path: &str, bytes: &[u8]) -> bool {
+    pooler::is_candidate(path, &String::from_utf8_lossy(bytes))
 }
 
 /// Whether a file of this name may be a deployment or pooler configuration.
 pub(super) fn is_config_name(path: &Path) -> bool {
-    let Some(name) = path.file_name().map(|n| n.to_string_lossy().to_ascii_lowercase()) else { return false };
-    let name = [".example", ".template", ".tpl", ".tmpl", ".j2", ".sample", ".in"]
-        .iter()
-        .fold(name.as_str(), |name, suffix| name.strip_suffix(suffix).unwrap_or(name));
-    if matches!(name, "cargo.toml" | "leaselint.toml" | "leaselint-baseline.toml") {
-        return false;
-    }
-    let extension = name.rsplit_once('.').map_or("", |(_, e)| e);
-    matches!(extension, "ini" | "conf" | "toml" | "yaml" | "yml" | "env" | "properties")
-        || name.starts_with(".env")
-        || name.starts_with("dockerfile")
+    pooler::is_candidate_name(&path.to_string_lossy().replace('\\', "/"))
 }
 
 /// Reads a file into `buffer`.

@@ -13,6 +13,7 @@
 mod assemble;
 mod compose;
 mod context;
+mod declare;
 mod describe;
 mod drafts;
 mod dsn;
@@ -42,6 +43,10 @@ pub use describe::describe;
 pub use dsn::{Part, Target};
 pub use facts::{Dsn, May, Mode, Pooler, PoolerFacts, Resolution, Route, Software};
 
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
+
 use crate::source::{SourceFile, Span};
 
 /// Reads all configuration files of a run. Never fails: what is not understood becomes a problem of the facts.
@@ -52,47 +57,53 @@ pub fn read(files: &[&SourceFile]) -> PoolerFacts {
     let mut problems = context.problems.clone();
     problems.append(&mut facts.problems);
     // a file that has nothing to do with poolers need not be understood here
-    problems.retain(|problem| files.get(&problem.path).is_none_or(|file| speaks_of_poolers(&file.text)));
+    problems.retain(|problem| files.get(&problem.path).is_none_or(|file| POOLERS.is_match(&file.text)));
     problems.sort();
     problems.dedup();
     facts.problems = problems;
     facts
 }
 
-/// Cheap test whether a file may say something about poolers or connection strings: by its name, and where the name is too common,
-/// by words in its text.
-pub fn is_candidate(path: &str, text: &str) -> bool {
-    if text.len() > files::MAX_BYTES || path.starts_with(".github/") || path.contains("/.github/") {
+/// True if a file of this name may say something about poolers or connection strings; its text decides ([`is_candidate`]).
+pub fn is_candidate_name(path: &str) -> bool {
+    if path.starts_with(".github/") || path.contains("/.github/") {
         return false;
     }
     let name = context::plain_name(path);
-    let pooler_name = services::software_word(&name).is_some();
     match context::kind(path) {
-        context::Kind::Env => text.contains('='),
-        context::Kind::Yaml => {
-            let compose =
-                name.starts_with("compose.") || name.starts_with("docker-compose") || name.contains("compose");
-            compose || pooler_name || name.starts_with("values") || speaks_of_poolers(text) || holds_dsn(text)
-        }
-        context::Kind::Toml => {
-            let users = files::base_name(path) == "users.toml";
-            let cargo =
-                matches!(name.as_str(), "cargo.toml" | "pyproject.toml" | "rustfmt.toml" | "clippy.toml" | "deny.toml");
-            !cargo
-                && (pooler_name
-                    || users
-                    || speaks_of_poolers(text)
-                    || holds_dsn(text)
-                    || text.contains("database_name"))
-        }
+        context::Kind::Toml => !matches!(
+            name.as_str(),
+            "cargo.toml" | "pyproject.toml" | "rustfmt.toml" | "clippy.toml" | "deny.toml" | "leaselint.toml"
+        ),
+        context::Kind::Env | context::Kind::Yaml => true,
         context::Kind::Other => {
             let extension = name.rsplit_once('.').map(|(_, extension)| extension);
-            let conf = extension == Some("conf");
-            let ini = matches!(extension, Some("ini" | "cfg" | "cnf")) || name.contains(".ini.");
-            let bare = pooler_name && extension.is_none();
-            (ini || conf || bare) && pgbouncer::is_ini(text)
-                || (conf || bare) && odyssey::is_conf(text)
-                || ini && included_ini(text)
+            matches!(extension, Some("ini" | "cfg" | "cnf" | "conf"))
+                || name.contains(".ini.")
+                || extension.is_none() && services::software_word(&name).is_some()
+        }
+    }
+}
+
+/// Cheap test whether a file may say something about poolers or connection strings: by its name, and where the name is too common,
+/// by words in its text.
+pub fn is_candidate(path: &str, text: &str) -> bool {
+    if text.len() > files::MAX_BYTES || !is_candidate_name(path) {
+        return false;
+    }
+    let name = context::plain_name(path);
+    match context::kind(path) {
+        context::Kind::Env => text.contains('='),
+        // hosts and values that other files speak of stand in these
+        context::Kind::Yaml if name.contains("compose") || name.starts_with("values") => true,
+        context::Kind::Toml if files::base_name(path) == "users.toml" => true,
+        context::Kind::Yaml | context::Kind::Toml => {
+            services::software_word(&name).is_some() || WORDS.is_match(text) || text.contains("kind: Service\n")
+        }
+        context::Kind::Other => {
+            pgbouncer::is_ini(text)
+                || odyssey::is_conf(text) && !name.contains(".ini")
+                || name.contains(".ini") && included_ini(text)
         }
     }
 }
@@ -102,42 +113,49 @@ fn included_ini(text: &str) -> bool {
     text.contains("pool_mode") || text.contains("[databases]") || text.contains("[users]")
 }
 
-fn speaks_of_poolers(text: &str) -> bool {
-    [
-        "pool_mode",
-        "POOL_MODE",
-        "poolMode",
-        "pooler_mode",
-        "poolerMode",
-        "pgbouncer",
-        "PGBOUNCER",
-        "PgBouncer",
-        "pgcat",
-        "pgdog",
-        "supavisor",
-        "odyssey",
-        "Pooler",
-    ]
-    .iter()
-    .any(|word| text.contains(word))
-}
+/// Names of poolers and of their settings.
+const POOLER_WORDS: [&str; 10] = [
+    "pool_mode",
+    "poolmode",
+    "pooler",
+    "pgbouncer",
+    "pgcat",
+    "pgdog",
+    "supavisor",
+    "odyssey",
+    "pgpool",
+    "postgrescluster",
+];
 
-fn holds_dsn(text: &str) -> bool {
-    [
-        "postgres://",
-        "postgresql://",
-        "postgresql+",
-        "DATABASE_URL",
-        "DIRECT_URL",
-        "POSTGRES_URL",
-        "PGHOST",
-        "DB_HOST",
-        "POSTGRES_HOST",
-        "DATABASE_HOST",
-        "database_name",
-    ]
-    .iter()
-    .any(|word| text.contains(word))
+/// Marks of connection strings, whole or in parts, and of database images.
+const DSN_WORDS: [&str; 11] = [
+    "postgres",
+    "postgis",
+    "timescale",
+    "database_url",
+    "direct_url",
+    "pghost",
+    "db_host",
+    "pg_host",
+    "database_host",
+    "database_name",
+    "dbname",
+];
+
+static WORDS: LazyLock<Words> = LazyLock::new(|| Words::new(POOLER_WORDS.iter().chain(&DSN_WORDS)));
+static POOLERS: LazyLock<Words> = LazyLock::new(|| Words::new(POOLER_WORDS.iter()));
+
+/// One pass for many words, in any case.
+struct Words(Option<AhoCorasick>);
+
+impl Words {
+    fn new<'a>(words: impl Iterator<Item = &'a &'a str>) -> Words {
+        Words(AhoCorasickBuilder::new().ascii_case_insensitive(true).build(words).ok())
+    }
+
+    fn is_match(&self, text: &str) -> bool {
+        self.0.as_ref().is_none_or(|words| words.is_match(text))
+    }
 }
 
 impl PoolerFacts {

@@ -215,6 +215,10 @@ pub struct PoolerFacts {
     pub problems: Vec<Problem>,
     /// Host names with what answers there.
     pub(super) known: Vec<Known>,
+    /// Names and hosts that the user declared to be direct.
+    pub(super) direct: Vec<String>,
+    /// Names and hosts that the user declared to be pooled.
+    pub(super) pooled: Vec<String>,
 }
 
 /// What code may meet whose connection string is not known.

@@ -51,6 +51,12 @@ impl PoolerFacts {
     /// As [`Self::for_env`], for code in the file `path`: where a service is built from a directory around it, only the values of
     /// that service count.
     pub fn for_env_at(&self, name: &str, path: &str) -> Resolution {
+        let known = self.declared(name).unwrap_or_else(|| self.of_sites(name, path));
+        // the usual name of the other one of two strings, whose value is a secret
+        if known == Resolution::Unknown && says_direct(name) { Resolution::Direct } else { known }
+    }
+
+    fn of_sites(&self, name: &str, path: &str) -> Resolution {
         let wanted = normal(name);
         let mut found: Vec<&Dsn> = self.dsns.iter().filter(|dsn| normal(&dsn.name) == wanted).collect();
         if found.is_empty() {
@@ -360,6 +366,14 @@ impl PoolerFacts {
             _ => both.or(by_user).or(by_database),
         }
     }
+}
+
+/// `DIRECT_URL`, `DATABASE_URL_UNPOOLED`, `MIGRATIONS_DATABASE_URL` and kin.
+fn says_direct(name: &str) -> bool {
+    let name = normal(name);
+    ["DIRECT", "UNPOOLED", "NON_POOLING", "NONPOOLING", "NO_POOL", "MIGRATION", "MIGRATE"]
+        .iter()
+        .any(|word| name.contains(word))
 }
 
 fn harm(mode: Mode) -> u8 {
