@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use leaselint::frontend::ModuleContext;
-use leaselint::ir::{BlockId, Function, OpKind, Operand, Var, dump};
-use leaselint::source::{FileId, Language, SourceFile};
+use leaselint::ir::{BlockId, Function, OpKind, Operand, Unit, Var, dump};
+use leaselint::source::{FileId, Language, ProblemKind, SourceFile};
 use std::path::Path;
 
 fn lower(path: &Path) -> String {
@@ -116,4 +116,73 @@ fn every_file_of_a_tree_lowers() {
         }
     }
     println!("{} files, {functions} functions, {problems} problems, {opaque} opaque", files.len());
+}
+
+fn lower_text(text: impl Into<String>) -> (Unit, SourceFile) {
+    let text = text.into();
+    let worker = std::thread::Builder::new().stack_size(64 << 20);
+    let run = move || {
+        let file = SourceFile::new(FileId(0), "case.rs", Language::Rust, text);
+        let context = ModuleContext { krate: "app".into(), module: "app".into(), test: false };
+        let unit = leaselint::frontend::rust::lower(&file, &context);
+        unit.functions.iter().for_each(check);
+        (unit, file)
+    };
+    worker.spawn(run).unwrap().join().unwrap()
+}
+
+#[test]
+fn byte_order_mark_and_shebang_do_not_move_places() {
+    for prefix in ["", "\u{feff}", "#!/usr/bin/env rustx äö\n", "\u{feff}#!/bin/x\r\n"] {
+        let (unit, file) = lower_text(format!("{prefix}fn första(k: &str) {{ /* ö */ lock(k); }}"));
+        assert_eq!(file.slice(unit.functions[0].span), "första", "{prefix:?}");
+        let (_, op, call) = unit.functions[0].calls().next().unwrap();
+        assert_eq!((file.slice(op.span), file.slice(call.whole)), ("lock", "lock(k)"), "{prefix:?}");
+    }
+}
+
+#[test]
+fn one_unknown_construct_costs_one_item() {
+    let text = "//! docs\nuse redis::cmd;\nconst A: T = T { a: 1 };\nfn one() { gen { conn.set_nx(k, v) } }\n\
+                impl Lock { fn two(&self) { cmd(\"SET\"); } fn three(&self) { gen { x.y() } } }\nfn four() {}";
+    let (unit, file) = lower_text(text);
+    let names: Vec<_> = unit.functions.iter().map(|f| f.name.as_str()).collect();
+    assert_eq!(names, ["A", "two", "four"]);
+    assert_eq!(unit.problems.len(), 2);
+    assert!(unit.problems.iter().all(|p| p.kind == ProblemKind::PartUnread && p.span.is_some()));
+    assert_eq!(unit.opaque.len(), 1, "only the first holds a lock word");
+    assert_eq!(file.line(unit.opaque[0].start), 4);
+}
+
+#[test]
+fn text_that_does_not_lex_is_named() {
+    let (unit, _) = lower_text("fn f() { conn.set_nx(\"a\"); ");
+    assert_eq!(unit.problems[0].kind, ProblemKind::FileUnread);
+    assert!(unit.problems[0].message.contains("lock words"), "{}", unit.problems[0].message);
+    let (unit, _) = lower_text("fn f() { \"open ");
+    assert!(!unit.problems[0].message.contains("lock words"), "{}", unit.problems[0].message);
+}
+
+#[test]
+fn depth_is_bounded() {
+    let nested = |open: &str, close: &str, n: usize| format!("{}1{}", open.repeat(n), close.repeat(n));
+    for (open, close) in [("(", ")"), ("{", "}"), ("[", "]"), ("f(", ")"), ("!", ""), ("&", ""), ("-", ""), ("|| ", "")]
+    {
+        for n in [200, 5000] {
+            lower_text(format!("fn f() {{ let x = {}; }} fn g() {{}}", nested(open, close, n)));
+        }
+    }
+    let (unit, _) = lower_text(format!("fn f() {{ {} }} fn g() {{}}", nested("(", ")", 5000)));
+    assert_eq!(unit.functions.len(), 1);
+    assert_eq!(unit.problems.len(), 1);
+    let (unit, _) = lower_text(format!("fn f(x: {}u8{}) {{}} fn g() {{}}", "Vec<".repeat(300), ">".repeat(300)));
+    assert_eq!((unit.functions.len(), unit.problems.len()), (1, 1));
+    let (unit, _) = lower_text(format!("fn f() {{ a{}; }}", ".arg(1)".repeat(5000)));
+    assert_eq!(unit.functions[0].calls().count(), 5000);
+    assert!(unit.problems.is_empty());
+    lower_text(format!("fn f() {{ let x = 1{}; }}", " + 1".repeat(5000)));
+    lower_text(format!("fn f() {{ if a {{}} {} }}", "else if b {} ".repeat(2000)));
+    lower_text(format!("fn f() {{ if a {{}} }} {}", " && b".repeat(3000)));
+    lower_text(format!("fn f() {{ if a {} {{}} }}", " && b".repeat(3000)));
+    lower_text(format!("fn f() {{ x{}; }}", ".a().b.await?".repeat(1000)));
 }

@@ -2,53 +2,72 @@
 
 use proc_macro2::{TokenStream, TokenTree};
 
-/// Lower-case words that a lock or lease is written with.
-const WORDS: &[&str] = &[
-    "set_nx",
-    "setnx",
-    "set_options",
-    "pexpire",
-    "expire",
-    "evalsha",
-    "invoke_async",
-    "advisory",
-    "get_lock",
-    "release_lock",
-    "applock",
-    "for update",
-    "for_update",
-    "lock_exclusive",
-    "skip locked",
-    "lease",
-    "redlock",
-    "try_lock",
-    "acquire",
-    "unlock",
-];
-
-/// Whether a text holds a lock word.
+/// Whether a text holds a lock word (`lease`, but not in `release`).
 pub(super) fn in_text(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    WORDS.iter().any(|word| text.contains(word)) || text.contains("\"set\"") || text.contains("\"del\"")
+    crate::model::words().iter().filter(|word| word.strong).any(|word| {
+        text.match_indices(&word.text).any(|(at, _)| {
+            let inside = word.text.starts_with(|c: char| c.is_ascii_alphanumeric());
+            !(inside && text[..at].ends_with(|c: char| c.is_ascii_alphanumeric()))
+        })
+    })
 }
 
-/// Whether identifiers or literals of a token stream hold a lock word.
+/// Whether a token stream holds a lock word. Documentation (`#[doc = ".."]`) does not count.
 pub(super) fn in_tokens(tokens: &TokenStream) -> bool {
-    let mut pending = vec![tokens.clone()];
-    while let Some(stream) = pending.pop() {
-        let mut doc = false;
-        for token in stream {
-            // `#[doc = ".."]` is a comment.
-            let documents = std::mem::replace(&mut doc, matches!(&token, TokenTree::Ident(i) if i == "doc"));
-            match token {
-                TokenTree::Punct(p) if documents && p.as_char() == '=' => doc = true,
-                TokenTree::Literal(_) if documents => {}
-                TokenTree::Group(group) => pending.push(group.stream()),
-                TokenTree::Ident(ident) if in_text(&ident.to_string()) => return true,
-                TokenTree::Literal(literal) if in_text(&literal.to_string()) => return true,
-                _ => {}
+    in_text(&text(tokens))
+}
+
+/// The tokens as dense text: `redis::cmd("SET")`.
+fn text(tokens: &TokenStream) -> String {
+    let mut out = String::new();
+    let mut pending = vec![(tokens.clone().into_iter(), "")];
+    let mut doc = false;
+    while let Some((stream, close)) = pending.last_mut() {
+        let Some(token) = stream.next() else {
+            out.push_str(close);
+            pending.pop();
+            continue;
+        };
+        let documents = std::mem::replace(&mut doc, matches!(&token, TokenTree::Ident(ident) if ident == "doc"));
+        match token {
+            TokenTree::Group(group) => {
+                let (open, close) = match group.delimiter() {
+                    proc_macro2::Delimiter::Parenthesis => ("(", ")"),
+                    proc_macro2::Delimiter::Brace => ("{", "}"),
+                    proc_macro2::Delimiter::Bracket => ("[", "]"),
+                    proc_macro2::Delimiter::None => ("", ""),
+                };
+                out.push_str(open);
+                pending.push((group.stream().into_iter(), close));
+            }
+            TokenTree::Punct(punct) => {
+                doc = documents && punct.as_char() == '=';
+                out.push(punct.as_char());
+            }
+            TokenTree::Literal(_) if documents => {}
+            word => {
+                if out.ends_with(|c: char| c.is_alphanumeric() || c == '_') {
+                    out.push(' ');
+                }
+                out.push_str(&word.to_string());
             }
         }
     }
-    false
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_begin_where_they_are_written() {
+        let tokens = |text: &str| in_tokens(&text.parse().unwrap_or_default());
+        assert!(tokens("let x = conn.set_nx(k, v);"));
+        assert!(tokens("opts(ExistenceCheck::NX)"));
+        assert!(tokens("query(\"SELECT pg_advisory_lock(1)\")"));
+        assert!(!tokens("self.release(x)"));
+        assert!(!tokens("/// set_nx\nfn f() {}"));
+    }
 }
