@@ -11,8 +11,11 @@ mod version;
 mod words;
 
 pub use apply::{Missed, Understood, apply};
-pub use matching::{Match, Versions, receiver_types};
+pub use matching::{Imports, Match, Versions, receiver_types};
 pub use parse::{File, Models};
 pub use row::*;
 pub use version::Range;
 pub use words::{Word, of as words_of, words};
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Hangs a [`RoundTrip`] on every call that is understood, and counts those that are not.
 
+use super::matching::Imports;
 use super::{Models, Versions};
 use crate::ir::{Callee, FunctionId, OpKind, OpRef, RoundTrip};
 use crate::link::Program;
@@ -31,9 +32,10 @@ pub struct Missed {
 pub fn apply(program: &mut Program, models: &Models, versions: &Versions) -> Understood {
     let mut found: Vec<(FunctionId, OpRef, RoundTrip)> = Vec::new();
     let mut result = Understood::default();
+    let imports = Imports::of(program, models);
     for (id, function) in program.functions() {
         for (at, op, call) in function.calls() {
-            let site = models.find(program, id, call, versions).map(|hit| Site {
+            let site = models.find(program, &imports, id, call, versions).map(|hit| Site {
                 program,
                 models,
                 versions,

@@ -1,13 +1,32 @@
 //! Which row a call matches, and how surely.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{Models, Role, Row, TypeRole};
-use crate::ir::{Call, CallValue, Callee, Certainty, Function, FunctionId, Operand, Ty};
+use crate::ir::{Call, CallValue, Callee, Certainty, Function, FunctionId, Operand, Ty, Value};
 use crate::link::Program;
 
 /// Crate versions from `Cargo.lock`: package name -> version.
 pub type Versions = BTreeMap<String, String>;
+
+/// What each module imports, with the crates' first names.
+#[derive(Clone, Debug, Default)]
+pub struct Imports(HashMap<String, Vec<String>>);
+
+impl Imports {
+    /// Imports of all modules of the program; a glob ends in `::*`.
+    pub fn of(program: &Program, models: &Models) -> Imports {
+        let mut modules: HashMap<String, Vec<String>> = HashMap::new();
+        for import in &program.uses {
+            let mut path = models.canonical(&import.path);
+            if import.name == "*" {
+                path.push_str("::*");
+            }
+            modules.entry(import.module.clone()).or_default().push(path);
+        }
+        Imports(modules)
+    }
+}
 
 /// A row that a call matches.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +41,7 @@ pub struct Match<'a> {
 
 /// The type, and the function name after it, that identify a path whatever modules stand between: `redis::aio::X::new`
 /// and `redis::X::new` are both `redis::X::new`.
-fn loose(path: &str) -> String {
+pub(super) fn loose(path: &str) -> String {
     let segments: Vec<&str> = path.split("::").collect();
     let n = segments.len();
     if n < 3 {
@@ -36,45 +55,21 @@ fn loose(path: &str) -> String {
 impl Models {
     /// The path with the crate's first name in front, whatever name or re-export it was written with.
     pub fn canonical(&self, path: &str) -> String {
-        let mut best: Option<(&str, &str)> = None;
-        for file in &self.files {
-            let Some(first) = file.head.names.0.first() else { continue };
-            for name in &file.head.names.0[1..] {
-                let longer = best.is_none_or(|(_, known)| name.len() > known.len());
-                if longer && path.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with("::")) {
-                    best = Some((first, name));
-                }
-            }
-        }
-        match best {
-            Some((first, name)) => format!("{first}{}", &path[name.len()..]),
+        let found = self.aliases.iter().find_map(|(alias, first)| Some((path.strip_prefix(alias.as_str())?, first)));
+        match found {
+            Some((rest, first)) => format!("{first}{rest}"),
             None => path.to_owned(),
         }
     }
 
     /// What a type of a client crate is: the files that name it, and its role in each.
     pub fn type_roles(&self, path: &str) -> Vec<(usize, TypeRole)> {
-        if path.is_empty() || !path.contains("::") {
+        if !path.contains("::") {
             return Vec::new();
         }
         let path = self.canonical(path);
-        let exact: Vec<_> = self
-            .files
-            .iter()
-            .enumerate()
-            .filter_map(|(i, file)| file.head.types.get(&path).map(|role| (i, *role)))
-            .collect();
-        if !exact.is_empty() {
-            return exact;
-        }
-        let key = loose_type(&path);
-        self.files
-            .iter()
-            .enumerate()
-            .filter_map(|(i, file)| {
-                file.head.types.iter().find(|(known, _)| loose_type(known) == key).map(|(_, role)| (i, *role))
-            })
-            .collect()
+        let found = self.types.get(&path).or_else(|| self.type_tails.get(&loose_type(&path)));
+        found.cloned().unwrap_or_default()
     }
 
     /// Rows for a full path, `Type::method` forms of method rows included.
@@ -83,17 +78,10 @@ impl Models {
         if let Some(rows) = self.by_path.get(&path) {
             return rows.iter().map(|row| (*row, false)).collect();
         }
-        let key = loose(&path);
-        let mut found: Vec<(usize, bool)> = self
-            .by_path
-            .iter()
-            .filter(|(known, _)| known.len() >= key.len() && loose(known) == key)
-            .flat_map(|(_, rows)| rows.iter().map(|row| (*row, false)))
-            .collect();
-        if !found.is_empty() {
-            found.sort_unstable();
-            return found;
+        if let Some(rows) = self.by_tail.get(&loose(&path)) {
+            return rows.iter().map(|row| (*row, false)).collect();
         }
+        let mut found = Vec::new();
         let Some((owner, method)) = path.rsplit_once("::") else { return found };
         for (file, role) in self.type_roles(owner) {
             for row in self.by_method.get(method).into_iter().flatten() {
@@ -125,6 +113,7 @@ impl Models {
     pub fn find<'a>(
         &'a self,
         program: &Program,
+        imports: &Imports,
         function: FunctionId,
         call: &Call,
         versions: &Versions,
@@ -171,10 +160,17 @@ impl Models {
                 if !call.targets.is_empty() {
                     return None;
                 }
+                // A builder chain that begins in the crate: `redis::Cmd::set(k, v).arg("NX")`.
+                let value = program.value(function, receiver);
+                if let Some(file) = self.chain_file(&value)
+                    && let Some(row) = rows.iter().find(|row| row.file == file)
+                {
+                    return Some(Match { row, certainty: Certainty::Inferred, receiver: true });
+                }
                 let context = program.function(function);
                 let mut best: Option<Match<'a>> = None;
                 for row in rows.into_iter().filter(|row| !row.typed) {
-                    let Some(certainty) = self.imported(program, context, row) else { continue };
+                    let Some(certainty) = self.imported(imports, context, row) else { continue };
                     if best.is_none_or(|known| certainty > known.certainty) {
                         best = Some(Match { row, certainty, receiver: true });
                     }
@@ -207,23 +203,37 @@ impl Models {
         })
     }
 
+    /// The model file whose crate a builder chain begins in.
+    fn chain_file(&self, value: &Value) -> Option<usize> {
+        let mut next = value;
+        for _ in 0..512 {
+            let Value::Call(call) = next else { return None };
+            if let Some((file, _)) = self.type_roles(&call.receiver).first() {
+                return Some(*file);
+            }
+            if !call.name.starts_with('.') {
+                return self.path_rows(&call.name).first().map(|(row, _)| self.rows[*row].file);
+            }
+            next = call.args.first()?;
+        }
+        None
+    }
+
     fn in_version(&self, row: &Row, versions: &Versions) -> bool {
         row.versions.contains(versions.get(&self.files[row.file].head.krate).map(String::as_str))
     }
 
     /// How surely a bare method name of the row's crate is meant in this function: by an imported trait or glob, or
     /// because the module names the crate at all.
-    fn imported(&self, program: &Program, function: &Function, row: &Row) -> Option<Certainty> {
+    fn imported(&self, imports: &Imports, function: &Function, row: &Row) -> Option<Certainty> {
         let head = &self.files[row.file].head;
+        let krate = head.names.0.first().cloned().unwrap_or_else(|| head.krate.replace('-', "_"));
         let mut found = None;
-        for import in program.uses.iter().filter(|import| import.module == function.module) {
-            let path = self.canonical(&import.path);
-            let path = if import.name == "*" { format!("{path}::*") } else { path };
-            if head.imports.0.contains(&path) {
+        for path in imports.0.get(&function.module)? {
+            if head.imports.0.contains(path) {
                 return Some(Certainty::Inferred);
             }
-            let krate = head.names.0.first().map_or(head.krate.as_str(), String::as_str);
-            if path.strip_prefix(krate).is_some_and(|rest| rest.is_empty() || rest.starts_with("::")) {
+            if path.strip_prefix(krate.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with("::")) {
                 found = Some(Certainty::Name);
             }
         }
@@ -237,7 +247,7 @@ fn may_receive(role: TypeRole) -> bool {
 }
 
 /// Crate and name of a type: `redis::aio::MultiplexedConnection` -> `redis::MultiplexedConnection`.
-fn loose_type(path: &str) -> String {
+pub(super) fn loose_type(path: &str) -> String {
     match (path.split("::").next(), path.rsplit("::").next()) {
         (Some(krate), Some(name)) if krate != name => format!("{krate}::{name}"),
         _ => path.to_owned(),

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::row::{Head, Row, Spec};
+use super::matching::{loose, loose_type};
+use super::row::{Head, Row, Spec, TypeRole};
 use super::version::Range;
 
 /// The model files that are part of the program.
@@ -64,6 +65,13 @@ pub struct Models {
     pub(super) by_path: BTreeMap<String, Vec<usize>>,
     pub(super) by_method: BTreeMap<String, Vec<usize>>,
     pub(super) by_macro: BTreeMap<String, Vec<usize>>,
+    /// Rows by crate, type and function name, whatever modules stand between.
+    pub(super) by_tail: BTreeMap<String, Vec<usize>>,
+    /// Files and roles by type path, and by crate and type name.
+    pub(super) types: BTreeMap<String, Vec<(usize, TypeRole)>>,
+    pub(super) type_tails: BTreeMap<String, Vec<(usize, TypeRole)>>,
+    /// Other names of crates, longest first, and the name that rows use.
+    pub(super) aliases: Vec<(String, String)>,
     ids: BTreeMap<String, usize>,
 }
 
@@ -120,6 +128,17 @@ impl Models {
         for (versions, spec) in rows {
             self.push(file, &head, versions, spec);
         }
+        for (path, role) in &head.types {
+            self.types.entry(path.clone()).or_default().push((file, *role));
+            let tails = self.type_tails.entry(loose_type(path)).or_default();
+            if !tails.iter().any(|(known, _)| *known == file) {
+                tails.push((file, *role));
+            }
+        }
+        if let Some((first, others)) = head.names.0.split_first() {
+            self.aliases.extend(others.iter().map(|other| (format!("{other}::"), format!("{first}::"))));
+            self.aliases.sort_by_key(|(alias, _)| std::cmp::Reverse(alias.len()));
+        }
         self.files.push(File { name: name.to_owned(), head });
         Ok(())
     }
@@ -141,6 +160,10 @@ impl Models {
         let index = self.rows.len();
         for path in &spec.path.0 {
             self.by_path.entry(path.clone()).or_default().push(index);
+            let rows = self.by_tail.entry(loose(path)).or_default();
+            if !rows.contains(&index) {
+                rows.push(index);
+            }
         }
         for method in &spec.method.0 {
             self.by_method.entry(method.clone()).or_default().push(index);

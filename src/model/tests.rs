@@ -1,0 +1,275 @@
+//! Rust text -> units -> program -> effects, as a run does it.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use super::*;
+use crate::frontend::{ModuleContext, rust};
+use crate::ir::{EffectKind, OwnerCheck, RoundTrip, Ttl, Value};
+use crate::link::Program;
+use crate::source::{Language, Sources};
+
+/// The program of one file, with its effects, and what was not understood.
+pub(super) fn program(text: &str) -> (Program, Understood) {
+    let mut sources = Sources::default();
+    let id = sources.add("src/lib.rs", Language::Rust, text);
+    let context = ModuleContext { krate: "app".into(), module: "app".into(), test: false };
+    let unit = rust::lower(sources.get(id), &context);
+    assert!(unit.problems.is_empty(), "{:?}", unit.problems);
+    let mut program = Program::link(sources, vec![unit]);
+    let understood = apply(&mut program, Models::builtin(), &Versions::new());
+    (program, understood)
+}
+
+fn show(value: &Value) -> String {
+    match value {
+        Value::Const(lit) => format!("{lit:?}"),
+        Value::Param(n) => format!("${n}"),
+        Value::Local(_, n) => format!("%{n}"),
+        Value::Field(base, name) => format!("{}.{name}", show(base)),
+        Value::TypeField(ty, name) => format!("{}.{name}", ty.rsplit("::").next().unwrap_or(ty)),
+        Value::Template(pieces) => pieces
+            .iter()
+            .map(|piece| match piece {
+                crate::ir::Piece::Text(text) => text.clone(),
+                crate::ir::Piece::Hole(value) => format!("{{{}}}", show(value)),
+            })
+            .collect(),
+        Value::Fresh(name) => format!("fresh({name})"),
+        Value::Operation(name, list) => format!("({name} {})", list.iter().map(show).collect::<Vec<_>>().join(" ")),
+        Value::Call(call) => format!("{}({})", call.name, call.args.iter().map(show).collect::<Vec<_>>().join(", ")),
+        other => format!("{other:?}"),
+    }
+}
+
+fn ttl(ttl: &Ttl) -> String {
+    match ttl {
+        Ttl::After(value, unit) => format!("{} {unit:?}", show(value)),
+        other => format!("{other:?}"),
+    }
+}
+
+fn check(check: &OwnerCheck) -> String {
+    match check {
+        OwnerCheck::Token(value) => format!("= {}", show(value)),
+        other => format!("{other:?}"),
+    }
+}
+
+fn trip(trip: &RoundTrip, sources: &Sources) -> String {
+    let mut line = String::new();
+    for effect in &trip.effects {
+        let place = sources.get(effect.span.file).line(effect.span.start);
+        line.push_str(&format!("{place}:"));
+        line.push_str(&match &effect.kind {
+            EffectKind::Acquire(a) => {
+                format!("acquire [{}] {} token {} ttl {}", effect.command, show(&a.key), show(&a.token), ttl(&a.ttl))
+            }
+            EffectKind::Release(r) => format!("release [{}] {} {}", effect.command, show(&r.key), check(&r.check)),
+            EffectKind::Renew(r) => {
+                format!("renew [{}] {} {} ttl {}", effect.command, show(&r.key), check(&r.check), ttl(&r.ttl))
+            }
+            EffectKind::Expire(e) => {
+                let nx = if e.only_if_none { " nx" } else { "" };
+                format!("expire {} ttl {}{nx}", show(&e.key), ttl(&e.ttl))
+            }
+            EffectKind::Write(w) => match &w.resource {
+                crate::ir::Resource::Key(_, key) => format!("write [{}] {}", w.verb, show(key)),
+                other => format!("write [{}] {other:?}", w.verb),
+            },
+            EffectKind::Read(crate::ir::Resource::Key(_, key)) => format!("read {}", show(key)),
+            EffectKind::Issue(key) => format!("issue {}", show(key)),
+            EffectKind::Watch(key) => format!("watch {}", show(key)),
+            EffectKind::Sleep(value) => format!("sleep {}", show(value)),
+            EffectKind::Timeout(value) => format!("timeout {}", show(value)),
+            EffectKind::External(e) => {
+                let key = e.idempotency.as_ref().map(|key| format!(" key {}", show(key))).unwrap_or_default();
+                format!("{} {}{key}", e.what, show(&e.target))
+            }
+            EffectKind::Spawn(_) => "spawn".into(),
+            EffectKind::Signal(_) => format!("signal {}", effect.command),
+            EffectKind::Observe(_) => format!("observe {}", effect.command),
+            other => format!("{other:?}").to_lowercase(),
+        });
+        if effect.conditional {
+            line.push_str(" maybe");
+        }
+        line.push_str("; ");
+    }
+    line.push_str(&format!("{:?} on {:?} {}", trip.atomicity, trip.handle.kind, show(&trip.handle.identity)));
+    if let Some(reply) = &trip.reply {
+        line.push_str(&format!("; {:?} | {:?}", reply.held, reply.lost));
+    }
+    line
+}
+
+/// All round trips of a file, in the order of the text.
+pub(super) fn trips(program: &Program) -> Vec<String> {
+    let mut list: Vec<(crate::source::Span, String)> = Vec::new();
+    for function in &program.functions {
+        for (_, op, call) in function.calls() {
+            if let Some(effect) = &call.effect {
+                list.push((op.span, trip(effect, &program.sources)));
+            }
+        }
+    }
+    list.sort();
+    list.into_iter().map(|(_, line)| line).collect()
+}
+
+/// Effects of a function body; the line numbers are those of the body.
+fn body(head: &str, body: &str) -> String {
+    let text = format!(
+        "async fn f(con: &mut redis::aio::MultiplexedConnection, key: &str, token: &str, ttl: u64) -> Result<(), Error> {{ {body}\nOk(()) }} {head}"
+    );
+    let (program, understood) = program(&text);
+    let mut lines = trips(&program);
+    lines.extend(understood.missed.into_iter().map(|missed| format!("missed {}: {}", missed.name, missed.why)));
+    lines.join("\n")
+}
+
+#[test]
+fn set_nx_px_in_its_forms() {
+    let expected = "1:acquire [SET NX PX] $1 token $2 ttl $3 Milliseconds; Single on Multiplexed $0; \
+        Ok(Some(Str(\"OK\"))) | Ok(None)";
+    for text in [
+        "let won: Option<String> = redis::cmd(\"SET\").arg(key).arg(token).arg(\"NX\").arg(\"PX\").arg(ttl).query_async(con).await?;",
+        "let won = redis::cmd(\"SET\").arg(key).arg(token).arg(&[\"NX\", \"PX\"]).arg(ttl).query_async::<Option<String>>(&mut *con).await?;",
+        "let won = redis::cmd(\"set\").arg((key, token, \"nx\", \"px\", ttl)).query_async::<_, Option<String>>(con).await?;",
+        "let mut cmd = redis::cmd(\"SET\"); cmd.arg(key).arg(token); cmd.arg(\"NX\").arg(\"PX\").arg(ttl); let won: Option<String> = cmd.query_async(con).await?;",
+        "let won: Option<String> = redis::Cmd::set(key, token).arg(\"NX\").arg(\"PX\").arg(ttl).query_async(con).await?;",
+    ] {
+        assert_eq!(body("", text), expected, "{text}");
+    }
+}
+
+#[test]
+fn other_acquires() {
+    let cases = [
+        (
+            "let won: bool = con.set_nx(key, token).await?;",
+            "1:acquire [SETNX] $1 token $2 ttl Never; Single on Multiplexed $0; Ok(Bool(true)) | Ok(Bool(false))",
+        ),
+        (
+            "let won = redis::AsyncCommands::set_nx::<_, _, bool>(con, key, token).await?;",
+            "1:acquire [SETNX] $1 token $2 ttl Never; Single on Multiplexed $0; Ok(Bool(true)) | Ok(Bool(false))",
+        ),
+        (
+            "let o = redis::SetOptions::default().conditional_set(redis::ExistenceCheck::NX).with_expiration(redis::SetExpiry::EX(30));
+             let won: bool = con.set_options(key, token, o).await?;",
+            "2:acquire [SET NX EX] $1 token $2 ttl Duration(30000000000) Seconds; Single on Multiplexed $0; Ok(Bool(true)) | Ok(Bool(false))",
+        ),
+        (
+            "let old: Option<String> = con.set_options(key, token, redis::SetOptions::default().get(true).conditional_set(redis::ExistenceCheck::NX)).await?;",
+            "1:acquire [SET GET NX] $1 token $2 ttl Never; Single on Multiplexed $0; Ok(None) | Ok(Some(Unknown))",
+        ),
+        (
+            "let (won, _): (bool, i64) = redis::pipe().atomic().set_nx(key, token).expire(key, 30).query_async(con).await?;",
+            "1:acquire [SETNX] $1 token $2 ttl Never; 1:expire $1 ttl Duration(30000000000) Seconds; Multi on Multiplexed $0; \
+             Ok(Tuple([Bool(true), Unknown])) | Ok(Tuple([Bool(false), Unknown]))",
+        ),
+        (
+            "let mut pipe = redis::pipe(); pipe.set_nx(key, token).ignore(); pipe.cmd(\"EXPIRE\").arg(key).arg(ttl); let (n,): (i64,) = pipe.query_async(con).await?;",
+            "1:acquire [SETNX] $1 token $2 ttl Never; 1:expire $1 ttl $3 Seconds; Pipeline on Multiplexed $0; \
+             Ok(Tuple([Unknown])) | Ok(Tuple([Unknown]))",
+        ),
+        (
+            "con.hset_nx::<_, _, _, bool>(key, \"f\", token).await?;",
+            "1:acquire [HSETNX] (field $1 Str(\"f\")) token $2 ttl Never; Single on Multiplexed $0; Ok(Bool(true)) | Ok(Bool(false))",
+        ),
+        (
+            "redis::cmd(\"SET\").arg(key).arg(token).arg(\"NX\").exec_async(con).await?;",
+            "1:acquire [SET NX] $1 token $2 ttl Never; Single on Multiplexed $0; Ok(Unit) | Ok(Unit)",
+        ),
+        (
+            "let mut cmd = redis::cmd(\"SET\"); cmd.arg(key).arg(token).arg(\"NX\");
+             if ttl > 0 { cmd.arg(\"EX\").arg(ttl); }
+             let won: bool = cmd.query_async(con).await?;",
+            "1:acquire [SET NX EX] $1 token $2 ttl Unknown; Single on Multiplexed $0; Ok(Bool(true)) | Ok(Bool(false))",
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(body("", text), expected, "{text}");
+    }
+}
+
+#[test]
+fn releases_renewals_and_the_rest() {
+    let cases = [
+        ("let _: () = con.del(key).await?;", "1:release [DEL] $1 None; Single on Multiplexed $0; Ok(Unit) | Ok(Unit)"),
+        (
+            "let n: i64 = con.del_ex(key, redis::ValueComparison::ifeq(token)).await?;",
+            "1:release [DELEX] $1 = $2; Single on Multiplexed $0; Ok(Int(1)) | Ok(Int(0))",
+        ),
+        (
+            "let ok: bool = con.expire(key, 30).await?;",
+            "1:expire $1 ttl Duration(30000000000) Seconds; Single on Multiplexed $0; Ok(Bool(true)) | Ok(Bool(false))",
+        ),
+        ("let _: () = con.set_ex(key, token, 30).await?;", "1:write [SETEX] $1; Single on Multiplexed $0"),
+        ("let v: Option<String> = con.get(key).await?;", "1:read $1; Single on Multiplexed $0"),
+        ("let n: i64 = con.incr(key, 1).await?;", "1:issue $1; 1:write [INCRBY] $1; Single on Multiplexed $0"),
+        ("redis::cmd(\"WATCH\").arg(key).query_async::<()>(con).await?;", "1:watch $1; Single on Multiplexed $0"),
+        (
+            "let n: i32 = redis::Script::new(\"if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end\")
+                .key(key).arg(token).invoke_async(con).await?;",
+            "1:release [DEL] $1 = $2; Script on Multiplexed $0; Ok(Int(1)) | Ok(Int(0))",
+        ),
+        (
+            "let n: i32 = redis::cmd(\"EVAL\").arg(UNLOCK).arg(1).arg(key).arg(token).query_async(con).await?;",
+            "1:release [DEL] $1 = $2; Script on Multiplexed $0; Ok(Int(1)) | Ok(Int(0))",
+        ),
+        (
+            "let script = redis::Script::new(UNLOCK); let mut inv = script.prepare_invoke(); inv.key(key); inv.arg(token);
+             let _: () = inv.invoke_async(con).await?;",
+            "1:release [DEL] $1 = $2; Script on Multiplexed $0; Ok(Unit) | Ok(Unit)",
+        ),
+        (
+            "let n: i32 = SCRIPT.key(key).arg(token).invoke_async(con).await?;",
+            "1:release [DEL] $1 = $2; Script on Multiplexed $0; Ok(Int(1)) | Ok(Int(0))",
+        ),
+    ];
+    let head = "const UNLOCK: &str = \"if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end\";
+        static SCRIPT: std::sync::LazyLock<redis::Script> = std::sync::LazyLock::new(|| redis::Script::new(UNLOCK));";
+    for (text, expected) in cases {
+        assert_eq!(body(head, text), expected, "{text}");
+    }
+}
+
+#[test]
+fn time_tasks_and_requests() {
+    let cases = [
+        (
+            "tokio::time::sleep(std::time::Duration::from_secs(5)).await;",
+            "1:sleep Duration(5000000000); Single on Unknown Unknown",
+        ),
+        (
+            "let mut t = tokio::time::interval(std::time::Duration::from_secs(5)); t.tick().await;",
+            "1:sleep Duration(5000000000); Single on Unknown Unknown",
+        ),
+        (
+            "let c = reqwest::Client::new(); c.post(key).header(\"Idempotency-Key\", token).send().await?;",
+            "1:HTTP POST $1 key $2; Single on Unknown Unknown",
+        ),
+        ("reqwest::Client::new().get(key).send().await?;", "1:HTTP GET $1; Single on Unknown Unknown"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(body("", text), expected, "{text}");
+    }
+}
+
+#[test]
+fn names_alone_do_not_count() {
+    for text in [
+        "let m = std::collections::HashMap::new(); m.get(key);",
+        "let m = std::sync::Mutex::new(1); m.lock().unwrap();",
+        "let x = cache.get(key); cache.del(key); cache.set(key, token);",
+    ] {
+        assert_eq!(body("", text), "", "{text}");
+    }
+    assert_eq!(body("", "store.set_nx(key, token).await?;"), "missed set_nx: no model row fits");
+    assert_eq!(
+        body(
+            "struct Store; impl Store { fn set_nx(&self, k: &str, v: &str) {} }",
+            "let store = Store; store.set_nx(key, token);"
+        ),
+        ""
+    );
+}
