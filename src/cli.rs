@@ -12,10 +12,15 @@ mod settings;
 mod silence;
 mod terminal;
 
+use crate::discover::{self, Request};
+use crate::frontend::pooler;
+use crate::report::plain;
+use crate::source::Language;
 use args::{Cli, Command};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Nothing found.
@@ -74,13 +79,34 @@ pub fn run(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn dispatch(cli: &Cli) -> Result<u8, Failure> {
     match &cli.command {
+        None if cli.check.completions.is_some() => completions(cli.check.completions),
         None if cli.check.list => explain::list(&cli.check),
         None => check::run(&cli.check),
         Some(Command::Explain { rule }) => explain::explain(rule),
+        Some(Command::Poolers { paths }) => poolers(paths),
         Some(Command::Init) => settings::init(),
         Some(Command::Poolers(args)) => poolers::run(args),
         Some(Command::Ir { file, why }) => ir::run(file, why.as_deref()),
     }
+}
+
+fn completions(shell: Option<clap_complete::Shell>) -> Result<u8, Failure> {
+    let mut script = Vec::new();
+    if let Some(shell) = shell {
+        clap_complete::generate(shell, &mut Cli::command(), "cargo-leaselint", &mut script);
+    }
+    print(&String::from_utf8_lossy(&script))?;
+    Ok(CLEAN)
+}
+
+/// Lists the poolers of the configuration files.
+fn poolers(paths: &[PathBuf]) -> Result<u8, Failure> {
+    let cwd = std::env::current_dir().map_err(|e| Failure(format!("the current directory cannot be read: {e}")))?;
+    let workspace = discover::discover(&Request { cwd, paths: paths.to_vec(), ..Request::default() })?;
+    let configs: Vec<_> = workspace.sources.iter().filter(|f| f.language == Language::Config).collect();
+    let facts = pooler::read(&configs);
+    print(&plain::neutral(&pooler::describe(&facts, &workspace.sources)))?;
+    Ok(CLEAN)
 }
 
 /// Writes to standard output. A reader that went away is not an error.

@@ -2,6 +2,7 @@
 
 use crate::finding::{Confidence, Severity};
 use clap::{Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use std::path::PathBuf;
 
 /// Finds distributed locks and leases that can fail.
@@ -39,6 +40,11 @@ pub enum Command {
         /// Print what is known of the locks at a line instead
         #[arg(long, value_name = "FILE:LINE")]
         why: Option<String>,
+    },
+    /// List the poolers that the configuration puts in front of databases, and which connection strings reach them
+    Poolers {
+        /// Files and directories [default: the current directory]
+        paths: Vec<PathBuf>,
     },
     /// Write a commented leaselint.toml into the current directory
     Init,
@@ -151,6 +157,9 @@ pub struct Check {
     /// Exit 0 also when something was found
     #[arg(long, conflicts_with = "fail_on", help_heading = "Running")]
     pub exit_zero: bool,
+    /// Print a completion script
+    #[arg(long, value_name = "SHELL", help_heading = "Running")]
+    pub completions: Option<Shell>,
     /// Number of threads [default: one a core]
     #[arg(long, value_name = "N", help_heading = "Running")]
     pub threads: Option<usize>,

@@ -35,7 +35,9 @@ pub(super) fn is_config(path: &str, bytes: &[u8]) -> bool {
 
 /// Whether a file of this name may be a deployment or pooler configuration.
 pub(super) fn is_config_name(path: &Path) -> bool {
-    pooler::is_candidate_name(&path.to_string_lossy().replace('\\', "/"))
+    let own = [crate::config::FILE, crate::baseline::FILE, "Cargo.toml"];
+    !path.file_name().is_some_and(|name| own.iter().any(|n| name == *n))
+        && pooler::is_candidate_name(&path.to_string_lossy().replace('\\', "/"))
 }
 
 /// Reads a file into `buffer`.
