@@ -12,15 +12,10 @@ mod settings;
 mod silence;
 mod terminal;
 
-use crate::discover::{self, Request};
-use crate::frontend::pooler;
-use crate::report::plain;
-use crate::source::Language;
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Nothing found.
@@ -83,7 +78,6 @@ fn dispatch(cli: &Cli) -> Result<u8, Failure> {
         None if cli.check.list => explain::list(&cli.check),
         None => check::run(&cli.check),
         Some(Command::Explain { rule }) => explain::explain(rule),
-        Some(Command::Poolers { paths }) => poolers(paths),
         Some(Command::Init) => settings::init(),
         Some(Command::Poolers(args)) => poolers::run(args),
         Some(Command::Ir { file, why }) => ir::run(file, why.as_deref()),
@@ -96,16 +90,6 @@ fn completions(shell: Option<clap_complete::Shell>) -> Result<u8, Failure> {
         clap_complete::generate(shell, &mut Cli::command(), "cargo-leaselint", &mut script);
     }
     print(&String::from_utf8_lossy(&script))?;
-    Ok(CLEAN)
-}
-
-/// Lists the poolers of the configuration files.
-fn poolers(paths: &[PathBuf]) -> Result<u8, Failure> {
-    let cwd = std::env::current_dir().map_err(|e| Failure(format!("the current directory cannot be read: {e}")))?;
-    let workspace = discover::discover(&Request { cwd, paths: paths.to_vec(), ..Request::default() })?;
-    let configs: Vec<_> = workspace.sources.iter().filter(|f| f.language == Language::Config).collect();
-    let facts = pooler::read(&configs);
-    print(&plain::neutral(&pooler::describe(&facts, &workspace.sources)))?;
     Ok(CLEAN)
 }
 

@@ -41,11 +41,6 @@ pub enum Command {
         #[arg(long, value_name = "FILE:LINE")]
         why: Option<String>,
     },
-    /// List the poolers that the configuration puts in front of databases, and which connection strings reach them
-    Poolers {
-        /// Files and directories [default: the current directory]
-        paths: Vec<PathBuf>,
-    },
     /// Write a commented leaselint.toml into the current directory
     Init,
     /// Print the connection poolers that the configuration files set up, and what each connection string meets
