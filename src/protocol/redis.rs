@@ -122,8 +122,11 @@ fn run_script(site: &Site<'_>, call: &ScriptCall, handle: Handle) -> Outcome {
     let exact = |list: &[Arg]| (!list.iter().any(|arg| arg.many || arg.conditional)).then_some(list.len());
     let entry = script::Entry { keys: exact(&call.keys), args: exact(&call.args), function: None };
     let nth = |list: &[Arg], n: usize| list.get(n - 1).map_or(Value::Unknown, |arg| arg.value.clone());
-    let bindings =
-        script::Bindings { keys: &|n| nth(&call.keys, n), args: &|n| nth(&call.args, n), place: &|_| call.span };
+    // A script made in this function is named where it is made, one from elsewhere where it is run.
+    let whole = site.context().whole;
+    let inside = whole.file == call.span.file && whole.start <= call.span.start && call.span.end <= whole.end;
+    let place = if inside { call.span } else { site.span };
+    let bindings = script::Bindings { keys: &|n| nth(&call.keys, n), args: &|n| nth(&call.args, n), place: &|_| place };
     let summary = match script::summary(text, &entry, &bindings) {
         Ok(summary) => summary,
         Err(why) => return Outcome::Opaque(why),
