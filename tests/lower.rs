@@ -64,6 +64,8 @@ fn check(function: &Function) {
             }
         }
         body.edges.iter().for_each(|edge| block(edge.to));
+        let returns = matches!(body.ops.last().map(|op| &op.kind), Some(OpKind::Return(..)));
+        assert!(returns || !body.edges.is_empty(), "control ends nowhere in {}", function.path);
     }
 }
 

@@ -87,6 +87,15 @@ impl Lower<'_> {
         self.push(Kind::Function);
     }
 
+    /// Whether the outer variable that a captured one stands for is a reference itself.
+    fn outer_by_ref(&self, inner: Var) -> bool {
+        let outer = self.body.captures.iter().find(|(_, var)| *var == inner).map(|(outer, _)| *outer);
+        match (outer, self.outer.last()) {
+            (Some(outer), Some(body)) => body.vars[outer.0 as usize].by_ref,
+            _ => true,
+        }
+    }
+
     fn leave_nested(
         &mut self,
         kind: FunctionKind,
@@ -97,6 +106,13 @@ impl Lower<'_> {
         want: Want,
     ) -> Operand {
         let captures = self.body.captures.clone();
+        for (_, inner) in &captures {
+            // What is used by value inside is captured by value.
+            let at = inner.0 as usize;
+            if self.body.moved[at] && !self.outer_by_ref(*inner) {
+                self.body.vars[at].by_ref = false;
+            }
+        }
         let operands = captures.iter().map(|(outer, inner)| {
             let by_ref = self.body.vars[inner.0 as usize].by_ref;
             Operand::Var(*outer, if by_ref { Use::Ref } else { Use::Move })

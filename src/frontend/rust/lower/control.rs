@@ -85,6 +85,10 @@ impl Lower<'_> {
         let end = self.new_block();
         self.push(Kind::Temps);
         let (scrutinee, by_ref) = self.scrutinee(&e.expr);
+        if e.arms.is_empty() {
+            // `match never {}`
+            self.diverge(false, span);
+        }
         let mut test = self.current();
         for arm in &e.arms {
             let at = self.places.pat(&arm.pat);

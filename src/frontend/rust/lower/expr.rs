@@ -370,6 +370,7 @@ impl Lower<'_> {
                 self.release(*var);
             }
             self.emit(span, None, OpKind::Drop(*var));
+            self.body.moved[var.0 as usize] = true;
         }
     }
 }

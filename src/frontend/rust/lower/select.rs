@@ -66,7 +66,7 @@ impl Lower<'_> {
             .collect();
         self.dispatch(&select, &lanes, otherwise, span);
         for (at, (arm, lane)) in select.arms.iter().zip(&lanes).enumerate() {
-            self.race(arm, lane);
+            self.race(arm, lane, lanes.len() > 1);
             let others = || lanes.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, lane)| lane);
             self.switch(lane.lost);
             self.choose(others().map(|lane| lane.elsewhere).collect(), lane.span);
@@ -122,10 +122,10 @@ impl Lower<'_> {
         }
     }
 
-    /// Runs the future of an arm; at each await it can be dropped.
-    fn race(&mut self, arm: &Arm, lane: &Lane) {
+    /// Runs the future of an arm; at each await it can be dropped if there are others.
+    fn race(&mut self, arm: &Arm, lane: &Lane, contested: bool) {
         self.switch(lane.start);
-        self.push(Kind::Cancel { to: lane.lost });
+        self.push(if contested { Kind::Cancel { to: lane.lost } } else { Kind::Block });
         self.with_temps(lane.span, |this| {
             let value = this.future_value(&arm.future, this.places.expr(&arm.future));
             this.assign(lane.span, lane.result, Rvalue::Use(value));
