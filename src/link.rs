@@ -96,12 +96,12 @@ impl Program {
 
     /// Methods and associated functions `name` of the type: its own `impl`s first, then traits implemented for it.
     pub fn methods(&self, type_path: &str, name: &str) -> Vec<FunctionId> {
-        self.index.methods.get(&(type_path.to_owned(), name.to_owned())).cloned().unwrap_or_default()
+        self.index.methods.get(type_path).and_then(|m| m.get(name)).cloned().unwrap_or_default()
     }
 
     /// Bodies of `method` in all impls of the trait, and its default body.
     pub fn implementations(&self, trait_path: &str, method: &str) -> Vec<FunctionId> {
-        self.index.trait_methods.get(&(trait_path.to_owned(), method.to_owned())).cloned().unwrap_or_default()
+        self.index.trait_methods.get(trait_path).and_then(|m| m.get(method)).cloned().unwrap_or_default()
     }
 
     /// The calls that may reach a function.

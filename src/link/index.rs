@@ -1,10 +1,13 @@
 //! Indexes over the linked program.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
 
 use super::Program;
 use super::names::Names;
 use crate::ir::{Callee, FunctionId, FunctionKind, OpKind, Rvalue, Site, TypeKind, Var};
+
+/// Type or trait -> member name -> functions.
+pub(super) type Members = HashMap<String, HashMap<String, Vec<FunctionId>>>;
 
 /// Everything that is looked up by name.
 #[derive(Clone, Debug, Default)]
@@ -12,13 +15,17 @@ pub(super) struct Index {
     pub(super) names: Names,
     pub(super) by_path: HashMap<String, Vec<FunctionId>>,
     /// (type, method) -> bodies, inherent first.
-    pub(super) methods: HashMap<(String, String), Vec<FunctionId>>,
+    pub(super) methods: Members,
     /// (trait, method) -> bodies in impls, and the default body.
-    pub(super) trait_methods: HashMap<(String, String), Vec<FunctionId>>,
+    pub(super) trait_methods: Members,
     /// Method name -> all functions with a `self` parameter.
     pub(super) by_name: HashMap<String, Vec<FunctionId>>,
     /// Type -> traits implemented for it.
-    pub(super) traits_of: BTreeMap<String, Vec<String>>,
+    pub(super) traits_of: HashMap<String, Vec<String>>,
+    /// Trait -> number of types that implement it.
+    pub(super) implementors: HashMap<String, usize>,
+    /// Default bodies of trait methods.
+    pub(super) defaults: HashSet<FunctionId>,
     /// Type -> indexes of its impl blocks.
     pub(super) impls_of: HashMap<String, Vec<usize>>,
     pub(super) types: HashMap<String, usize>,
@@ -53,6 +60,7 @@ impl Index {
                 let trait_ = index.names.canonical("", trait_);
                 let list = index.traits_of.entry(ty.clone()).or_default();
                 if !list.contains(&trait_) {
+                    *index.implementors.entry(trait_.clone()).or_default() += 1;
                     list.push(trait_);
                 }
             }
@@ -75,7 +83,7 @@ impl Index {
             index.add_ops(program, id);
         }
         let inherent = |id: &FunctionId| program.function(*id).owner_trait.is_some();
-        for list in index.methods.values_mut() {
+        for list in index.methods.values_mut().flat_map(HashMap::values_mut) {
             list.sort_by_key(|id| (inherent(id), *id));
         }
         index
@@ -97,11 +105,15 @@ impl Index {
                 self.drops.entry(owner.clone()).or_insert(id);
             }
             if Some(owner) != trait_.as_ref() {
-                self.methods.entry((owner.clone(), function.name.clone())).or_default().push(id);
+                self.methods.entry(owner.clone()).or_default().entry(function.name.clone()).or_default().push(id);
             }
         }
         if let Some(trait_) = trait_ {
-            self.trait_methods.entry((trait_, function.name.clone())).or_default().push(id);
+            let own = function.owner.as_deref().is_none_or(|o| o == "Self") || owner.as_ref() == Some(&trait_);
+            if own && function.has_body() {
+                self.defaults.insert(id);
+            }
+            self.trait_methods.entry(trait_).or_default().entry(function.name.clone()).or_default().push(id);
         }
         let method = function.params.first().is_some_and(|v| function.var(*v).name.as_deref() == Some("self"));
         if method && function.kind == FunctionKind::Item {

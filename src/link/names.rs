@@ -1,6 +1,7 @@
 //! Names: paths as the front end left them to canonical paths.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::RwLock;
 
 use super::Program;
 use super::tables::tables;
@@ -22,6 +23,24 @@ pub(super) struct Names {
     /// Module -> paths of its globs.
     globs: HashMap<String, Vec<String>>,
     crates: HashSet<String>,
+    cache: Cache,
+}
+
+/// What a path means, once found. Module -> path as written -> meaning.
+#[derive(Debug, Default)]
+struct Cache(RwLock<HashMap<String, HashMap<String, Meaning>>>);
+
+impl Clone for Cache {
+    fn clone(&self) -> Cache {
+        Cache::default()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Meaning {
+    canonical: String,
+    /// Path of the first alias that the path goes through to its end, if it is one.
+    alias: Option<String>,
 }
 
 impl Names {
@@ -80,9 +99,38 @@ impl Names {
 
     /// Canonical path of `path` as seen from `module`.
     pub(super) fn canonical(&self, module: &str, path: &str) -> String {
+        self.meaning(module, path, |meaning| meaning.canonical.clone())
+    }
+
+    fn meaning<T>(&self, module: &str, path: &str, take: impl Fn(&Meaning) -> T) -> T {
+        if let Ok(cache) = self.cache.0.read()
+            && let Some(found) = cache.get(module).and_then(|m| m.get(path))
+        {
+            return take(found);
+        }
+        let found = self.find(module, path);
+        let out = take(&found);
+        if let Ok(mut cache) = self.cache.0.write() {
+            match cache.get_mut(module) {
+                Some(paths) => {
+                    paths.insert(path.to_owned(), found);
+                }
+                None => {
+                    cache.insert(module.to_owned(), HashMap::from([(path.to_owned(), found)]));
+                }
+            }
+        }
+        out
+    }
+
+    fn find(&self, module: &str, path: &str) -> Meaning {
         let mut path = tables().reexport(path.trim_start_matches("::").to_owned());
         let mut module = module.to_owned();
+        let mut alias = None;
         for _ in 0..REWRITES {
+            if alias.is_none() && matches!(self.known.get(&path), Some(Some(_))) {
+                alias = Some(path.clone());
+            }
             match self.step(&module, &path) {
                 Some((next_module, next)) => {
                     module = next_module;
@@ -91,7 +139,7 @@ impl Names {
                 None => break,
             }
         }
-        path
+        Meaning { canonical: path, alias }
     }
 
     /// One rewrite: the module the new path is seen from, and the new path.
@@ -199,29 +247,17 @@ impl Names {
         if matches!(ty.path.as_str(), "()" | "[]" | "fn" | "impl" | "dyn") {
             return Ty { path: ty.path.clone(), args };
         }
-        if let Some((path, target)) = self.alias(module, &ty.path)
+        let meaning = self.meaning(module, &ty.path, Meaning::clone);
+        if let Some(path) = &meaning.alias
+            && let Some(Some(target)) = self.known.get(path)
             && let Some((home, _)) = path.rsplit_once("::")
         {
-            let generics = self.alias_generics.get(&path).map_or(&[][..], Vec::as_slice);
-            let target = substitute(&self.canonical_ty_at(home, target, depth + 1), &|name| {
+            let generics = self.alias_generics.get(path).map_or(&[][..], Vec::as_slice);
+            return substitute(&self.canonical_ty_at(home, target, depth + 1), &|name| {
                 generics.iter().position(|g| g == name).map(|i| args.get(i).cloned().unwrap_or_default())
             });
-            return target;
         }
-        Ty { path: self.canonical(module, &ty.path), args }
-    }
-
-    /// The alias a path ends in, if it does: its own path and its target as written.
-    fn alias(&self, module: &str, path: &str) -> Option<(String, &Ty)> {
-        let mut path = path.trim_start_matches("::").to_owned();
-        let mut module = module.to_owned();
-        for _ in 0..REWRITES {
-            if let Some(Some(target)) = self.known.get(&path) {
-                return Some((path, target));
-            }
-            (module, path) = self.step(&module, &path)?;
-        }
-        None
+        Ty { path: meaning.canonical, args }
     }
 }
 

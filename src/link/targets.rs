@@ -108,15 +108,9 @@ impl Program {
         let traits = self.index.traits_of.get(type_path).map_or(&[][..], Vec::as_slice);
         let mut out = Vec::new();
         for trait_ in traits {
-            out.extend(self.implementations(trait_, name).into_iter().filter(|id| self.is_default(*id, trait_)));
+            out.extend(self.implementations(trait_, name).into_iter().filter(|id| self.index.defaults.contains(id)));
         }
         out
-    }
-
-    fn is_default(&self, id: FunctionId, trait_: &str) -> bool {
-        let function = self.function(id);
-        function.has_body()
-            && function.owner.as_ref().is_none_or(|owner| self.resolve(id, owner) == trait_ || owner == "Self")
     }
 
     /// A trait's method joined over its impls: bodies in real code, stand-ins for tests dropped when a real one exists.
@@ -124,12 +118,12 @@ impl Program {
     fn joined(&self, trait_: &str, name: &str) -> Vec<FunctionId> {
         let all: Vec<FunctionId> =
             self.implementations(trait_, name).into_iter().filter(|id| self.function(*id).has_body()).collect();
-        let overridden = all.iter().any(|id| !self.is_default(*id, trait_));
-        let some_default = self.index.traits_of.iter().filter(|(_, list)| list.iter().any(|t| t == trait_)).count();
-        let impls = all.iter().filter(|id| !self.is_default(**id, trait_)).count();
+        let default = |id: &FunctionId| self.index.defaults.contains(id);
+        let overriding = all.iter().filter(|id| !default(id)).count();
+        let implementors = self.index.implementors.get(trait_).copied().unwrap_or(0);
         // A default body counts only if some type does not override it.
-        let mut found: Vec<FunctionId> =
-            all.into_iter().filter(|id| !overridden || some_default > impls || !self.is_default(*id, trait_)).collect();
+        let inherited = overriding == 0 || implementors > overriding;
+        let mut found: Vec<FunctionId> = all.into_iter().filter(|id| inherited || !default(id)).collect();
         found = self.live(found);
         let real: Vec<FunctionId> = found
             .iter()
