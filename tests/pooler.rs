@@ -134,3 +134,44 @@ fn tests_and_unreachable_defaults_are_no_deployment() {
     assert_eq!(case("unlisted_database").worst(), None);
     assert_eq!(met(case("may_by_database").for_env("UNKNOWN_DATABASE_URL")), (Some(Mode::Transaction), false));
 }
+
+#[test]
+fn a_secret_direct_string_is_taken_at_its_name() {
+    let facts = case("compose_two_dsns");
+    assert_eq!(facts.for_env("DATABASE_URL_UNPOOLED"), Resolution::Direct);
+    assert_eq!(facts.for_env("MIGRATIONS_DATABASE_URL"), Resolution::Direct);
+}
+
+#[test]
+fn the_users_word_goes_first() {
+    let mut facts = case("compose_two_dsns");
+    facts.declare(&["database_url".to_string()], &["postgres".to_string(), "OTHER_URL".to_string()]);
+    assert_eq!(facts.for_env("DATABASE_URL"), Resolution::Direct);
+    assert_eq!(met(facts.for_env("OTHER_URL")), (Some(Mode::Transaction), true));
+    assert_eq!(met(facts.for_env("DIRECT_URL")), (Some(Mode::Transaction), true));
+}
+
+/// Half files, and files with parts of them taken out, are read without a panic, whatever is left of them.
+#[test]
+fn mutilated_files_are_read() {
+    for case in cases() {
+        let (sources, _) = load(&case);
+        let whole: Vec<(String, String)> = sources.iter().map(|f| (f.path.clone(), f.text.to_string())).collect();
+        for (index, (_, text)) in whole.iter().enumerate() {
+            let cuts: Vec<usize> = (0..=text.len()).filter(|at| text.is_char_boundary(*at)).collect();
+            for (turn, cut) in cuts.iter().enumerate().step_by(5) {
+                let other = cuts[(turn * 7 + 3) % cuts.len()];
+                let (from, to) = (*cut.min(&other), *cut.max(&other));
+                for broken in [text[..*cut].to_string(), format!("{}{}", &text[..from], &text[to..])] {
+                    let mut sources = Sources::default();
+                    for (at, (path, text)) in whole.iter().enumerate() {
+                        let text = if at == index { broken.clone() } else { text.clone() };
+                        sources.add(path.clone(), Language::Config, text);
+                    }
+                    let facts = pooler::read(&sources.iter().collect::<Vec<_>>());
+                    pooler::describe(&facts, &sources);
+                }
+            }
+        }
+    }
+}

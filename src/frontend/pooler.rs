@@ -79,6 +79,7 @@ pub fn is_candidate_name(path: &str) -> bool {
         context::Kind::Other => {
             let extension = name.rsplit_once('.').map(|(_, extension)| extension);
             matches!(extension, Some("ini" | "cfg" | "cnf" | "conf"))
+                || sources::is_script(path)
                 || name.contains(".ini.")
                 || extension.is_none() && services::software_word(&name).is_some()
         }

@@ -187,7 +187,7 @@ impl<'a> Assembly<'a> {
         for file in self.context.files.iter() {
             for root in self.context.trees(file.id) {
                 let read_already = compose::is_compose(root)
-                    || k8s::is_manifest(root)
+                    || k8s::is_known_kind(root)
                     || pgcat::is_pgcat(root)
                     || pgcat::is_pgdog(root);
                 if !read_already

@@ -124,6 +124,11 @@ fn environment(file: &SourceFile, node: &Node, project: &Project<'_>, out: &mut 
         push(&name.value, (!absent).then(|| expand(&text.value, project)), place);
     }
     for item in environment.items() {
+        for (name, value) in item.entries() {
+            if let Some(text) = value.text() {
+                push(&name.value, Some(expand(&text.value, project)), text.place.clone());
+            }
+        }
         let Some(text) = item.text() else { continue };
         match text.value.split_once('=') {
             Some((name, value)) => push(name.trim(), Some(expand(value, project)), text.place.clone()),

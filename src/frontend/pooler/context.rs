@@ -94,7 +94,9 @@ impl<'a> Context<'a> {
             Kind::Yaml => {
                 let loaded = yaml::load(&file.text);
                 failed(loaded.error, "YAML");
-                self.trees.insert(file.id, loaded.documents);
+                let embedded: Vec<Node> =
+                    loaded.documents.iter().flat_map(|root| embedded_values(&file.text, root)).collect();
+                self.trees.insert(file.id, loaded.documents.into_iter().chain(embedded).collect());
             }
             Kind::Toml => {
                 let (root, error) = toml_tree::load(&file.text);
@@ -209,4 +211,25 @@ impl Lookup for ServiceLookup<'_> {
     fn path(&self, path: &str) -> Option<String> {
         self.outside.path(path)
     }
+}
+
+/// Helm values inside a block scalar: `spec.source.helm.values` of Argo CD, `spec.valuesContent` of K3s.
+fn embedded_values(text: &str, root: &Node) -> Vec<Node> {
+    let paths: [&[&str]; 3] = [&["spec", "source", "helm", "values"], &["spec", "valuesContent"], &["spec", "values"]];
+    let sources = root.at(&["spec", "sources"]).map_or(&[][..], Node::items);
+    let scalars = paths
+        .iter()
+        .filter_map(|path| root.at(path))
+        .chain(sources.iter().filter_map(|one| one.at(&["helm", "values"])));
+    let mut out = Vec::new();
+    for scalar in scalars.filter_map(Node::text).filter(|scalar| scalar.value.contains('\n')) {
+        let raw = text.get(scalar.place.clone()).unwrap_or("");
+        let Some(header) = raw.find('\n') else { continue };
+        let base = scalar.place.start + header + 1;
+        for mut document in yaml::load(&raw[header + 1..]).documents {
+            document.shift(base);
+            out.push(document);
+        }
+    }
+    out
 }

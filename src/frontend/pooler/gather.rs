@@ -130,7 +130,7 @@ fn of_trees(assembly: &Assembly<'_>) -> Vec<Found> {
     let mut found = Vec::new();
     for file in assembly.context.files.iter() {
         for root in assembly.context.trees(file.id) {
-            let workload = k8s::is_manifest(root) && root.str_at(&["kind"]) != Some("ConfigMap");
+            let workload = k8s::is_known_kind(root) && root.str_at(&["kind"]) != Some("ConfigMap");
             if compose::is_compose(root) || workload || pgcat::is_pgcat(root) || pgcat::is_pgdog(root) {
                 continue;
             }

@@ -23,6 +23,33 @@ pub(super) fn is_manifest(root: &Node) -> bool {
     root.get("kind").is_some() && root.get("apiVersion").is_some()
 }
 
+/// Manifests that are understood by their kind; the settings of all others (Helm releases, operators' own) are looked through.
+pub(super) fn is_known_kind(root: &Node) -> bool {
+    const KINDS: [&str; 20] = [
+        "ConfigMap",
+        "Secret",
+        "Service",
+        "Deployment",
+        "StatefulSet",
+        "DaemonSet",
+        "ReplicaSet",
+        "Pod",
+        "Job",
+        "CronJob",
+        "Pooler",
+        "Cluster",
+        "postgresql",
+        "PostgresCluster",
+        "PerconaPGCluster",
+        "PgBouncer",
+        "CustomResourceDefinition",
+        "Ingress",
+        "NetworkPolicy",
+        "ServiceMonitor",
+    ];
+    is_manifest(root) && root.str_at(&["kind"]).is_some_and(|kind| KINDS.contains(&kind))
+}
+
 /// Data of a ConfigMap or of a Secret written in clear.
 struct ConfigMap {
     name: String,
@@ -328,6 +355,10 @@ impl Cluster {
                 }
                 let hosts = vec![format!("{name}-pooler"), format!("{name}-pooler-repl")];
                 (setting(&["spec", "connectionPooler", "mode"], Mode::Transaction), hosts, &[])
+            }
+            // KubeDB: `connectionPool.poolMode` defaults to PgBouncer's default
+            Some("PgBouncer") => {
+                (setting(&["spec", "connectionPool", "poolMode"], Mode::Session), vec![name.clone()], &[])
             }
             // Crunchy operator: pgBouncer's own defaults, settings under config.global
             Some("PostgresCluster" | "PerconaPGCluster") => {

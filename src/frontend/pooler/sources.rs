@@ -25,24 +25,25 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Source> {
     let mut sources = Vec::new();
     for file in context.files.iter() {
         let whole = 0..file.text.len();
-        let mut add = |software, range: Range<usize>| {
-            let is_whole = range == whole;
-            sources.push(Source { software, file: file.id, range, whole: is_whole, used: false });
+        let mut push = |software, range: Range<usize>, whole| {
+            sources.push(Source { software, file: file.id, range, whole, used: false });
         };
         match kind(&file.path) {
             Kind::Other if file.text.len() <= super::files::MAX_BYTES => {
-                if pgbouncer::is_ini(&file.text) {
-                    add(Software::PgBouncer, whole.clone());
-                } else if odyssey::is_conf(&file.text) {
-                    add(Software::Odyssey, whole.clone());
+                let script = is_script(&file.path);
+                let here = heredoc(&file.text, whole.clone());
+                if pgbouncer::is_ini(&file.text) && (here.is_some() || !script) {
+                    push(Software::PgBouncer, here.unwrap_or(whole), true);
+                } else if !script && odyssey::is_conf(&file.text) {
+                    push(Software::Odyssey, whole, true);
                 }
             }
             Kind::Toml => {
                 for root in context.trees(file.id) {
                     if pgcat::is_pgcat(root) {
-                        add(Software::PgCat, whole.clone());
+                        push(Software::PgCat, whole.clone(), true);
                     } else if pgcat::is_pgdog(root) {
-                        add(Software::PgDog, whole.clone());
+                        push(Software::PgDog, whole.clone(), true);
                     }
                 }
             }
@@ -50,11 +51,11 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Source> {
                 for root in context.trees(file.id) {
                     inline(root, 0, &mut |text, place| {
                         if pgbouncer::is_ini(text) {
-                            add(Software::PgBouncer, place);
+                            push(Software::PgBouncer, heredoc(&file.text, place.clone()).unwrap_or(place), false);
                         } else if text.contains("[pools.") {
-                            add(Software::PgCat, place);
+                            push(Software::PgCat, place, false);
                         } else if odyssey::is_conf(text) && text.contains("storage") {
-                            add(Software::Odyssey, place);
+                            push(Software::Odyssey, place, false);
                         }
                     });
                 }
@@ -63,6 +64,46 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Source> {
         }
     }
     sources
+}
+
+/// Files that write a configuration by running commands.
+pub(super) fn is_script(path: &str) -> bool {
+    let name = super::context::plain_name(path);
+    name.ends_with(".sh") || name.ends_with(".bash") || name.starts_with("dockerfile") || name.ends_with(".dockerfile")
+}
+
+/// The text between `<<WORD` and the line `WORD` that holds a `[pgbouncer]` section, else one with `[databases]`.
+fn heredoc(text: &str, range: Range<usize>) -> Option<Range<usize>> {
+    let body = text.get(range.clone())?;
+    let mut open: Option<(&str, usize)> = None;
+    let mut found: Option<Range<usize>> = None;
+    let mut databases = None;
+    let mut at = range.start;
+    for line in body.split_inclusive('\n') {
+        let start = at;
+        at += line.len();
+        let trimmed = line.trim();
+        match open {
+            Some((word, from)) if trimmed == word => {
+                let inner = text.get(from..start).unwrap_or("");
+                let section = |name: &str| inner.lines().any(|line| line.trim() == name);
+                if section("[pgbouncer]") {
+                    found = found.or(Some(from..start));
+                } else if section("[databases]") {
+                    databases = databases.or(Some(from..start));
+                }
+                open = None;
+            }
+            Some(_) => {}
+            None => {
+                let word = line.split_once("<<").map(|(_, rest)| rest.trim_start_matches(['-', '\'', '"', '\\', ' ']));
+                let word =
+                    word.map(|word| word.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or(""));
+                open = word.filter(|word| !word.is_empty()).map(|word| (word, at));
+            }
+        }
+    }
+    found.or(databases)
 }
 
 /// Reads one, filling its placeholders by `lookup`.

@@ -31,6 +31,25 @@ impl Node {
         }
     }
 
+    /// Moves all places by `base` bytes. Depth is bounded by the readers.
+    pub(super) fn shift(&mut self, base: usize) {
+        let moved = |place: &mut Range<usize>| *place = place.start + base..place.end + base;
+        match self {
+            Node::Scalar(text) => moved(&mut text.place),
+            Node::List(items, place) => {
+                moved(place);
+                items.iter_mut().for_each(|item| item.shift(base));
+            }
+            Node::Map(entries, place) => {
+                moved(place);
+                for (key, value) in entries {
+                    moved(&mut key.place);
+                    value.shift(base);
+                }
+            }
+        }
+    }
+
     /// Entries of a map; none for other nodes.
     pub(super) fn entries(&self) -> &[(Text, Node)] {
         match self {

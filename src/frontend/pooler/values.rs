@@ -71,14 +71,14 @@ impl Walk<'_> {
             .chain([&key.value])
             .find_map(|key| Some((software_word(&key.to_ascii_lowercase())?, key.clone())));
         let pooler = || {
-            let word = path.iter().rev().find(|key| key.to_ascii_lowercase().contains("pool"))?;
+            let word = path.iter().rev().chain([&key.value]).find(|key| key.to_ascii_lowercase().contains("pooler"))?;
             Some((Software::PgBouncer, word.clone()))
         };
         let file = || {
-            software_word(&self.file.path.to_ascii_lowercase()).map(|software| (software, software.name().to_string()))
+            let software = software_word(&self.file.path.to_ascii_lowercase())?;
+            Some((software, software.name().to_string()))
         };
-        let alone = || (flat != "mode").then(|| (Software::PgBouncer, key.value.clone()));
-        let Some((software, name)) = named.or_else(pooler).or_else(file).or_else(alone) else { return };
+        let Some((software, name)) = named.or_else(pooler).or_else(file) else { return };
         let mode = Mode::of(&expand(&text.value, self.lookup));
         // a word that is no mode: another kind of pool
         if mode == Mode::Unknown && super::template::is_known(&expand(&text.value, self.lookup)) {
