@@ -58,11 +58,13 @@ impl Baseline {
     /// Reads a baseline file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Line and what is wrong there.
     pub fn parse(text: &str) -> Result<Baseline, String> {
-        let baseline: Baseline = toml::from_str(text).map_err(|e| e.to_string().trim().replace('\n', " "))?;
+        let line = |at: usize| text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
+        let baseline: Baseline =
+            toml::from_str(text).map_err(|e| format!("{}: {}", line(e.span().map_or(0, |s| s.start)), e.message()))?;
         if baseline.version != 1 {
-            return Err(format!("version {} is not known, only version 1 is", baseline.version));
+            return Err(format!("1: version {} is not known, only version 1 is", baseline.version));
         }
         Ok(baseline)
     }

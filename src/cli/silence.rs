@@ -128,7 +128,7 @@ impl Accepted {
         let path = args.baseline.as_ref().map_or_else(|| root.join(baseline::FILE), |path| cwd.join(path));
         let named = args.baseline.is_some() && !args.write_baseline;
         let baseline = match std::fs::read_to_string(&path) {
-            Ok(text) => Baseline::parse(&text).map_err(|e| Failure(format!("`{}`: {e}", path.display())))?,
+            Ok(text) => Baseline::parse(&text).map_err(|e| Failure(format!("{}:{e}", path.display())))?,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound && !named => Baseline::default(),
             Err(e) => return Err(Failure(format!("cannot read `{}`: {}", path.display(), discover::reason(&e)))),
         };
@@ -181,6 +181,7 @@ impl Accepted {
         std::fs::write(&self.path, renewed.text())
             .map_err(|e| Failure(format!("cannot write `{shown_path}`: {}", discover::reason(&e))))?;
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        Ok(format!("{name} accepts {} findings", renewed.len()))
+        let plural = if renewed.len() == 1 { "" } else { "s" };
+        Ok(format!("{name} accepts {} finding{plural}", renewed.len()))
     }
 }
