@@ -15,7 +15,7 @@ pub use package::{Dependency, Package};
 pub(crate) use root::reason;
 pub use workspace::{Names, Workspace};
 
-use crate::model::Models;
+use crate::model::{Models, Protocol};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -45,7 +45,10 @@ impl Request {
     pub fn use_models(&mut self, models: &Models) {
         let words = crate::model::words_of(models);
         self.words = words.into_iter().filter(|w| w.strong).map(|w| w.text).collect();
-        let names = models.files.iter().flat_map(|file| {
+        // Every package sleeps and sends: only crates that reach a store make a package interesting.
+        let stores =
+            |file: &&crate::model::File| matches!(file.head.protocol, Protocol::Redis | Protocol::Sql | Protocol::Lock);
+        let names = models.files.iter().filter(stores).flat_map(|file| {
             let roots = file.head.names.0.iter().filter_map(|name| name.split("::").next());
             std::iter::once(file.head.krate.as_str()).chain(roots)
         });

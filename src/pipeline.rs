@@ -119,8 +119,9 @@ fn analyse(mut workspace: Workspace, options: &Options) -> Outcome {
     let files_lowered = files.iter().filter(|id| workspace.sources.get(**id).language != Language::Config).count();
     let files_read = workspace.files_read;
     let models = options.models.as_ref().unwrap_or(Models::builtin());
+    let versions = versions(&workspace, &files, models);
     let mut program = Program::link(workspace.sources, units);
-    let understood = model::apply(&mut program, models, &model::Versions::new());
+    let understood = model::apply(&mut program, models, &versions);
     let (findings, locks) = judge(&program, &poolers, options);
     let unread = |kind| problems.iter().filter(|p| p.kind == kind).count();
     let mut not_understood: Vec<(Span, String)> =
@@ -161,6 +162,24 @@ fn judge(program: &Program, poolers: &PoolerFacts, options: &Options) -> (Vec<Fi
     findings.dedup_by(|a, b| a.rule == b.rule && a.span == b.span);
     let keys = locks.locks.iter().map(|lock| context.show(lock.taken.function, &lock.taken.key)).collect();
     (findings, keys)
+}
+
+/// Versions and features of the modelled crates: those of the first file whose package depends on them.
+fn versions(workspace: &Workspace, files: &[FileId], models: &Models) -> model::Versions {
+    let mut versions = model::Versions::new();
+    for id in files {
+        let Some(package) = workspace.package(*id) else { continue };
+        for dependency in package.dependencies.values() {
+            let krate = &dependency.package;
+            let modelled = models.files.iter().any(|file| file.head.krate == *krate);
+            if let (true, Some(version)) = (modelled && !versions.contains_key(krate), &dependency.version) {
+                versions.insert(krate.clone(), version.clone());
+                let features = dependency.features.iter();
+                versions.extend(features.map(|feature| (format!("{krate}/{feature}"), String::new())));
+            }
+        }
+    }
+    versions
 }
 
 fn lower(workspace: &Workspace, id: FileId) -> Unit {

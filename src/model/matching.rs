@@ -6,7 +6,7 @@ use super::{Models, Role, Row, TypeRole};
 use crate::ir::{Call, CallValue, Callee, Certainty, Function, FunctionId, Operand, Ty, Value};
 use crate::link::Program;
 
-/// Crate versions from `Cargo.lock`: package name -> version.
+/// Crate versions from `Cargo.lock`: package name -> version; and the features asked for: `fred/default-nil-types` -> empty.
 pub type Versions = BTreeMap<String, String>;
 
 /// What each module imports, with the crates' first names.

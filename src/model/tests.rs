@@ -273,3 +273,33 @@ fn names_alone_do_not_count() {
         ""
     );
 }
+
+/// Prints every round trip below the directory in `LEASELINT_PROBE`, and what was not understood.
+#[test]
+#[ignore = "for looking at real code"]
+fn probe() {
+    let Ok(root) = std::env::var("LEASELINT_PROBE") else { return };
+    let work = move || {
+        let mut request = crate::discover::Request { cwd: root.into(), ..Default::default() };
+        request.use_models(Models::builtin());
+        let workspace = crate::discover::discover(&request).unwrap();
+        let mut units = Vec::new();
+        for file in workspace.sources.iter().filter(|file| file.language == Language::Rust) {
+            units.push(rust::lower(file, &workspace.context(file.id)));
+        }
+        let mut program = Program::link(workspace.sources, units);
+        let understood = apply(&mut program, Models::builtin(), &Versions::new());
+        for function in program.functions.iter().filter(|function| !function.test) {
+            for (_, op, call) in function.calls() {
+                let Some(effect) = &call.effect else { continue };
+                let place = program.sources.place(op.span);
+                println!("{place} [{:?} {}] {}", effect.certainty, effect.model, trip(effect, &program.sources));
+            }
+        }
+        for missed in &understood.missed {
+            println!("MISSED {} {}: {}", program.sources.place(missed.span), missed.name, missed.why);
+        }
+        println!("{} understood, {} missed", understood.understood, understood.missed.len());
+    };
+    std::thread::Builder::new().stack_size(64 << 20).spawn(work).unwrap().join().unwrap();
+}

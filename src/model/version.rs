@@ -56,7 +56,8 @@ impl Range {
 
 /// Numbers of a version, without pre-release and build parts.
 fn parts(text: &str) -> Option<Vec<u64>> {
-    let core = text.trim().split(['-', '+']).next()?;
+    // A requirement stands for its lowest version where nothing is locked.
+    let core = text.trim().trim_start_matches(['^', '=', '~', '>', ' ']).split(['-', '+', ',']).next()?;
     core.split('.').map(|part| part.parse().ok()).collect()
 }
 

@@ -237,6 +237,7 @@ fn asked(site: &Site<'_>) -> Ty {
 
 fn conversion(site: &Site<'_>) -> Conversion {
     match site.models.file(site.row).head.krate.as_str() {
+        "fred" if site.versions.contains_key("fred/default-nil-types") => Conversion::REDIS,
         "fred" => Conversion::FRED,
         "redis" => {
             let old = crate::model::Range::parse("<0.32")
