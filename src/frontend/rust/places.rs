@@ -122,7 +122,8 @@ pub(super) fn last(mut expr: &Expr) -> Token {
     }
 }
 
-fn path_first(path: &Path) -> Token {
+/// First token of a path.
+pub(super) fn path_first(path: &Path) -> Token {
     match (&path.leading_colon, path.segments.first()) {
         (Some(colons), _) => colons.spans[0],
         (None, Some(segment)) => segment.ident.span(),

@@ -224,7 +224,7 @@ impl Lower<'_> {
     /// A macro that stays a call.
     pub(super) fn macro_call(&mut self, mac: &syn::Macro, args: Vec<Operand>, want: Want) -> Operand {
         let name = self.places.span(places::name(&mac.path));
-        let whole = self.places.between(places::name(&mac.path), mac.delimiter.span().close());
+        let whole = self.places.between(places::path_first(&mac.path), mac.delimiter.span().close());
         let path = self.names.resolve(&names::segments(&mac.path), mac.path.leading_colon.is_some());
         let args = args.into_iter().map(|arg| if matches!(arg, Operand::Var(..)) { arg } else { used(arg, Use::Ref) });
         let args = args.collect();

@@ -1,7 +1,7 @@
 //! `if`, `match`, loops and the jumps out of them.
 
 use super::cond::has_let;
-use super::pattern::{Bindings, Rest, unit};
+use super::pattern::{Bindings, Rest, irrefutable, unit};
 use super::scope::Kind;
 use super::{Lower, Want, used};
 use crate::ir::{EdgeKind, Guard, Operand, Rvalue, Use};
@@ -105,7 +105,9 @@ impl Lower<'_> {
             self.edge(body, EdgeKind::Plain, condition, at);
             if let Some(guard) = guard {
                 let rest = self.new_block();
-                self.edge(rest, EdgeKind::Plain, Guard::Always, at);
+                if !irrefutable(pat) {
+                    self.edge(rest, EdgeKind::Plain, Guard::Always, at);
+                }
                 self.switch(body);
                 self.bind(&bindings);
                 let taken = self.new_block();

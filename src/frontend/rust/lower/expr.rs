@@ -256,10 +256,18 @@ impl Lower<'_> {
     }
 
     fn compound_assignment(&mut self, e: &syn::ExprBinary, op: BinaryOp, span: Span) -> Operand {
+        let text = op == BinaryOp::Add && (is_text(&e.right) || matches!(&*e.right, Expr::Reference(_)));
         let right = self.value(&e.right, Want::Value);
+        let combined = |old: Operand, right: Operand| match right {
+            Operand::Lit(Lit::Str(tail)) if text => {
+                Rvalue::Format(vec![FormatPiece::Hole(old), FormatPiece::Text(tail)])
+            }
+            right if text => Rvalue::Format(vec![FormatPiece::Hole(old), FormatPiece::Hole(right)]),
+            right => Rvalue::Binary(op, old, right),
+        };
         let (base, path) = self.locate(&e.left);
         if let (Operand::Var(var, _), true) = (&base, path.is_empty()) {
-            self.assign(span, *var, Rvalue::Binary(op, used(base.clone(), Use::Ref), right));
+            self.assign(span, *var, combined(used(base.clone(), Use::Ref), right));
             return unit();
         }
         let mut old = used(base.clone(), Use::Ref);
@@ -267,7 +275,7 @@ impl Lower<'_> {
             let value = if part == "[]" { Rvalue::Unknown(vec![old]) } else { Rvalue::Field(old, part.clone()) };
             old = used(self.compute(span, Want::Value, value), Use::Ref);
         }
-        let new = self.compute(span, Want::Value, Rvalue::Binary(op, old, right));
+        let new = self.compute(span, Want::Value, combined(old, right));
         self.emit(span, None, OpKind::Store(base, path.join("."), new));
         unit()
     }
@@ -413,7 +421,7 @@ fn sum<'e>(e: &'e syn::ExprBinary, parts: &mut Vec<&'e Expr>) -> bool {
         parts.push(&first.left);
     }
     for link in chain.iter().rev() {
-        text |= is_text(&link.right);
+        text |= is_text(&link.right) || matches!(&*link.right, Expr::Reference(_));
         parts.push(&link.right);
     }
     text

@@ -250,7 +250,7 @@ impl Lower<'_> {
     /// `defer! { .. }`: a value whose drop runs the statements.
     fn defer(&mut self, mac: &Macro, span: Span) -> Option<Operand> {
         let stmts = Block::parse_within.parse2(mac.tokens.clone()).ok()?;
-        let whole = self.places.between(places::name(&mac.path), mac.delimiter.span().close());
+        let whole = self.places.between(places::path_first(&mac.path), mac.delimiter.span().close());
         let closure = self.deferred(FunctionKind::Closure, false, &stmts, span, whole);
         let path = self.names.resolve(&names::segments(&mac.path), false);
         let path = if path.contains("::") { path } else { format!("scopeguard::{path}") };
@@ -292,7 +292,7 @@ impl Lower<'_> {
     /// `stream! { .. yield x; .. }`
     fn stream(&mut self, mac: &Macro, span: Span) -> Option<Operand> {
         let stmts = Block::parse_within.parse2(mac.tokens.clone()).ok()?;
-        let whole = self.places.between(places::name(&mac.path), mac.delimiter.span().close());
+        let whole = self.places.between(places::path_first(&mac.path), mac.delimiter.span().close());
         Some(self.deferred(FunctionKind::AsyncBlock, true, &stmts, span, whole))
     }
 
@@ -351,7 +351,7 @@ impl Lower<'_> {
     /// Tokens that were not read are shown if they may hold a lock.
     fn blind(&mut self, mac: &Macro) {
         if words::in_tokens(&mac.tokens) {
-            let span = self.places.between(places::name(&mac.path), mac.delimiter.span().close());
+            let span = self.places.between(places::path_first(&mac.path), mac.delimiter.span().close());
             self.unit.opaque.push(span);
         }
     }
