@@ -159,7 +159,7 @@ fn mutilated_files_are_read() {
         let whole: Vec<(String, String)> = sources.iter().map(|f| (f.path.clone(), f.text.to_string())).collect();
         for (index, (_, text)) in whole.iter().enumerate() {
             let cuts: Vec<usize> = (0..=text.len()).filter(|at| text.is_char_boundary(*at)).collect();
-            for (turn, cut) in cuts.iter().enumerate().step_by(5) {
+            for (turn, cut) in cuts.iter().enumerate().step_by(11) {
                 let other = cuts[(turn * 7 + 3) % cuts.len()];
                 let (from, to) = (*cut.min(&other), *cut.max(&other));
                 for broken in [text[..*cut].to_string(), format!("{}{}", &text[..from], &text[to..])] {
@@ -174,4 +174,15 @@ fn mutilated_files_are_read() {
             }
         }
     }
+}
+
+#[test]
+fn an_unknown_origin_is_the_usual_one_only_where_there_is_no_other() {
+    let only = case("compose_override");
+    assert!(matches!(only.harm_to(&Value::Unknown, "src/main.rs"), Some((_, true))));
+    let two = case("compose_two_dsns");
+    assert!(matches!(two.harm_to(&Value::Unknown, "src/main.rs"), Some((_, false))));
+    assert!(matches!(two.harm_to(&Value::Env("LOCKS_URL".to_string()), "src/main.rs"), Some((_, false))));
+    assert!(matches!(two.harm_to(&Value::Env("DATABASE_URL".to_string()), "src/main.rs"), Some((_, true))));
+    assert_eq!(two.harm_to(&Value::Env("DIRECT_URL".to_string()), "src/main.rs"), None);
 }

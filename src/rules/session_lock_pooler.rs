@@ -3,8 +3,8 @@
 use crate::analysis::lock::{Lock, Use};
 use crate::analysis::origin_call;
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::frontend::pooler::{May, Resolution, Route};
-use crate::ir::{Backend, Handle, Lit, LockKind, Value};
+use crate::frontend::pooler::Route;
+use crate::ir::{Backend, LockKind};
 use crate::rule::{Context, Group, Rule};
 
 /// The rule.
@@ -31,37 +31,11 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
 
 /// The route that breaks session locks and that the lock's connection takes, or may take.
 fn meets<'c>(cx: &'c Context<'_>, taken: &Use) -> Option<(&'c Route, Confidence)> {
-    let facts = cx.poolers;
     let file = cx.program.function(taken.function).file();
     let path = &cx.program.sources.get(file).path;
     let handle = origin_call(cx.program, taken.origin().site)?.effect.as_ref().map(|t| &t.handle)?;
-    let own = match dsn(handle) {
-        Some(Value::Env(name)) => facts.for_env_at(name, path),
-        Some(Value::Const(Lit::Str(text))) => facts.for_dsn(text),
-        _ => Resolution::Unknown,
-    };
-    match own {
-        Resolution::Through { route, certain, .. } => {
-            let route = &facts.routes[route];
-            let confidence = if certain { Confidence::High } else { Confidence::Medium };
-            route.breaks_session_locks().then_some((route, confidence))
-        }
-        Resolution::Direct => None,
-        Resolution::Unknown => match facts.for_env_at("DATABASE_URL", path) {
-            Resolution::Through { route, certain: true, .. } if facts.routes[route].breaks_session_locks() => {
-                Some((&facts.routes[route], Confidence::High))
-            }
-            _ => match facts.may_meet() {
-                May::Meets(route) => Some((route, Confidence::Medium)),
-                May::No => None,
-            },
-        },
-    }
-}
-
-/// The connection string that a handle was opened with.
-fn dsn(handle: &Handle) -> Option<&Value> {
-    handle.origin.alternatives().iter().find(|v| matches!(v, Value::Env(_) | Value::Const(Lit::Str(_))))
+    let (route, certain) = cx.poolers.harm_to(&handle.origin, path)?;
+    Some((route, if certain { Confidence::High } else { Confidence::Medium }))
 }
 
 fn finding(cx: &Context<'_>, lock: &Lock, route: &Route, confidence: Confidence) -> Finding {

@@ -1,6 +1,8 @@
 //! What a connection opened by code meets, from the value of its connection string.
 
-use super::facts::{PoolerFacts, Resolution};
+use super::Mode;
+use super::facts::{May, PoolerFacts, Resolution, Route};
+use super::resolve::normal;
 use super::template::HOLE;
 use crate::ir::{CallValue, Lit, Piece, Value};
 
@@ -14,6 +16,41 @@ impl PoolerFacts {
     /// Of several possible values a harmful one wins, uncertain; those that agree are taken as one; all else is unknown.
     pub fn for_value(&self, value: &Value, path: &str) -> Resolution {
         self.value(value, path, 0)
+    }
+
+    /// The route that breaks the session locks of a connection with this origin, opened in the file `path`; true if it is certain
+    /// that the connection takes it.
+    ///
+    /// Where the origin is not known, the connection is taken to be the application's usual one, `DATABASE_URL`, if that is the
+    /// only connection string that the repository knows; else it may take any harmful route ([`Self::may_meet`]).
+    pub fn harm_to(&self, origin: &Value, path: &str) -> Option<(&Route, bool)> {
+        match self.for_value(origin, path) {
+            Resolution::Through { route, mode, certain, .. } => {
+                let route = &self.routes[route];
+                (route.breaks_session_locks() && mode != Mode::Session).then_some((route, certain))
+            }
+            Resolution::Direct => None,
+            Resolution::Unknown => {
+                let May::Meets(route) = self.may_meet() else { return None };
+                Some(self.usual(origin, path).map_or((route, false), |usual| (usual, true)))
+            }
+        }
+    }
+
+    /// The harmful route of the usual connection string, if nothing speaks for another one.
+    fn usual(&self, origin: &Value, path: &str) -> Option<&Route> {
+        let usual = normal("DATABASE_URL");
+        let others =
+            self.dsns.iter().any(|dsn| !dsn.test && dsn.resolution == Resolution::Direct && normal(&dsn.name) != usual);
+        if others || names_another(origin, 0) {
+            return None;
+        }
+        match self.for_env_at(&usual, path) {
+            Resolution::Through { route, mode, certain: true, .. } => {
+                Some(&self.routes[route]).filter(|route| route.breaks_session_locks() && mode != Mode::Session)
+            }
+            _ => None,
+        }
     }
 
     fn value(&self, value: &Value, path: &str, depth: usize) -> Resolution {
@@ -77,7 +114,7 @@ impl PoolerFacts {
     fn one_of(&self, found: Vec<Resolution>) -> Resolution {
         let harmful = found.iter().find(|one| match one {
             Resolution::Through { route, mode, .. } => {
-                self.routes[*route].breaks_session_locks() && *mode != super::Mode::Session
+                self.routes[*route].breaks_session_locks() && *mode != Mode::Session
             }
             _ => false,
         });
@@ -104,6 +141,19 @@ fn key_path(base: &Value, name: &str, depth: usize) -> Option<String> {
         }
         Value::TypeField(_, parent) => Some(format!("{parent}.{name}")),
         _ => names_database(name).then(|| name.to_string()),
+    }
+}
+
+/// The value names a variable of its own, which no file sets, or an address.
+fn names_another(value: &Value, depth: usize) -> bool {
+    match value {
+        _ if depth > MAX_DEPTH => true,
+        Value::Env(name) => !normal(name).ends_with("DATABASE_URL"),
+        Value::Const(Lit::Str(_)) => true,
+        Value::Template(pieces) => pieces.iter().any(|piece| matches!(piece, Piece::Hole(Value::Env(_)))),
+        Value::Join(members) => members.iter().any(|member| names_another(member, depth + 1)),
+        Value::Call(call) => call.args.iter().any(|argument| names_another(argument, depth + 1)),
+        _ => false,
     }
 }
 
