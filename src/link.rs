@@ -47,6 +47,8 @@ pub struct Program {
     pub uses: Vec<UseDef>,
     /// `mod x;` declarations: full module path and `#[path]`.
     pub modules: Vec<(String, Option<String>)>,
+    /// Unique keys of the database schema, where `.sql` files say them; set by whoever has read those.
+    pub schema: crate::frontend::sql::schema::SchemaFacts,
     /// What the front ends could not read.
     pub problems: Vec<Problem>,
     /// Opaque places with lock words.

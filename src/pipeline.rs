@@ -186,7 +186,7 @@ fn lower(workspace: &Workspace, id: FileId) -> Unit {
     let file = workspace.sources.get(id);
     match file.language {
         Language::Rust => frontend::rust::lower(file, &workspace.context(id)),
-        Language::Sql => Unit::default(),
+        Language::Sql => frontend::sql::lower(file),
         Language::Lua => Unit::default(),
         Language::Config => Unit::default(),
     }

@@ -19,7 +19,7 @@ pub fn call(site: &Site<'_>) -> Outcome {
         Protocol::Lock => lock::call(site),
         Protocol::Time => time::call(site),
         Protocol::External => external::call(site),
-        Protocol::Sql => Outcome::Silent,
+        Protocol::Sql => sql::call(site),
     }
 }
 

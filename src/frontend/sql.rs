@@ -5,10 +5,14 @@
 //! knows and leaves the rest opaque, and a last pass over the tokens finds lock calls in what it left.
 
 pub mod ast;
+mod build;
 mod cursor;
 mod dml;
 mod expr;
+mod lower;
+mod plpgsql;
 mod query;
+mod routine;
 pub mod schema;
 pub mod split;
 pub mod statement;
@@ -16,6 +20,8 @@ pub mod tokens;
 pub mod walk;
 
 pub use ast::{Statement, StatementKind};
+pub use build::{FUNCTION, STATEMENT, Session};
+pub use lower::{lower, supersede};
 pub use statement::statements;
 pub use tokens::Dialect;
 

@@ -152,7 +152,7 @@ impl Names {
             return None;
         }
         if self.crates.contains(first) {
-            return self.walk(path);
+            return self.walk(path, 0);
         }
         let local = format!("{module}::{first}");
         if !module.is_empty() && self.exists(&local) {
@@ -164,7 +164,8 @@ impl Names {
     }
 
     /// Follows an absolute workspace path to the first segment that a `use` or an alias introduces.
-    fn walk(&self, path: &str) -> Option<(String, String)> {
+    /// `depth` counts the globs that asked for it: a glob of a module that does not exist may lead back to itself.
+    fn walk(&self, path: &str, depth: usize) -> Option<(String, String)> {
         let mut end = path.find("::").unwrap_or(path.len());
         loop {
             if let Some(Some(alias)) = self.known.get(&path[..end])
@@ -184,7 +185,7 @@ impl Names {
                 if !self.modules.contains(&path[..end]) {
                     return None;
                 }
-                let (from, target) = self.introduced(&path[..end], name, 0)?;
+                let (from, target) = self.introduced(&path[..end], name, depth)?;
                 let new = join(&target, rest);
                 return (new != path).then_some((from, new));
             }
@@ -201,7 +202,7 @@ impl Names {
             return None;
         }
         for glob in self.globs.get(module)? {
-            let inside = self.absolute(module, glob);
+            let inside = self.absolute(module, glob, depth + 1);
             if inside == module {
                 continue;
             }
@@ -220,7 +221,7 @@ impl Names {
     }
 
     /// A glob's path made absolute: a child module of `module`, or as it stands.
-    fn absolute(&self, module: &str, path: &str) -> String {
+    fn absolute(&self, module: &str, path: &str, depth: usize) -> String {
         let local = format!("{module}::{path}");
         if self.exists(&local) {
             return local;
@@ -228,7 +229,7 @@ impl Names {
         if self.exists(path) {
             return path.to_owned();
         }
-        match self.walk(path) {
+        match self.walk(path, depth) {
             Some((_, next)) => next,
             None => path.to_owned(),
         }

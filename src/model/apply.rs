@@ -32,13 +32,20 @@ pub struct Missed {
 pub fn apply(program: &mut Program, models: &Models, versions: &Versions) -> Understood {
     let mut found: Vec<(FunctionId, OpRef, RoundTrip)> = Vec::new();
     let mut result = Understood::default();
+    let sql = crate::protocol::sql::Context::of(program);
     let imports = Imports::of(program, models);
     for (id, function) in program.functions() {
         for (at, op, call) in function.calls() {
+            if let Some(trip) = crate::protocol::sql::file_statement(program, id, at, call, &sql) {
+                found.push((id, at, trip));
+                continue;
+            }
             let site = models.find(program, &imports, id, call, versions).map(|hit| Site {
                 program,
                 models,
                 versions,
+                imports: &imports,
+                sql: &sql,
                 function: id,
                 at,
                 span: op.span,

@@ -38,6 +38,10 @@ pub struct Site<'a> {
     pub dst: Option<Var>,
     /// The call.
     pub call: &'a Call,
+    /// Imports of all modules.
+    pub imports: &'a crate::model::Imports,
+    /// What the workspace says of its database.
+    pub sql: &'a super::sql::Context,
     /// The row.
     pub row: &'a Row,
     /// How surely the row is meant.

@@ -13,11 +13,18 @@
 //! - Server-side values are calls `sql::now`, `sql::hashtext` and so on; columns are paths `sql::column::name`.
 
 mod advisory;
+mod call;
+mod chain;
+mod file;
+mod handle;
 mod lease;
+mod query;
 mod reply;
 mod rows;
 mod text;
 
+pub use call::call;
+pub use file::statement as file_statement;
 pub use lease::Leases;
 pub use reply::{Asked, Fetch, RowType, access};
 pub use text::{Binds, Text};
@@ -25,6 +32,7 @@ pub use text::{Binds, Text};
 use crate::frontend::sql::schema::SchemaFacts;
 use crate::frontend::sql::{Dialect, Statement, StatementKind, statements};
 use crate::ir::*;
+use crate::link::Program;
 use crate::source::Span;
 use std::ops::Range;
 
@@ -35,6 +43,63 @@ pub struct Context {
     pub schema: SchemaFacts,
     /// Tables whose rows are leases.
     pub leases: Leases,
+}
+
+impl Context {
+    /// What the statements of a program say: keys of tables and claims of lease rows, in `.sql` files and in string
+    /// literals of code.
+    pub fn of(program: &Program) -> Context {
+        let mut context = Context { schema: program.schema.clone(), leases: Leases::default() };
+        for (_, function) in program.functions() {
+            if function.test {
+                continue;
+            }
+            for (_, op) in function.ops() {
+                texts(&op.kind, &mut |text| context.learn(&text));
+            }
+        }
+        context
+    }
+
+    fn learn(&mut self, value: &Value) {
+        let Some(text) = Text::of(value) else { return };
+        let lower = text.sql.to_ascii_lowercase();
+        let head = lower.trim_start();
+        if head.starts_with("create table")
+            || head.starts_with("create unique index")
+            || head.starts_with("alter table")
+        {
+            self.schema.join(&crate::frontend::sql::schema::facts(&text.sql, Dialect::Unknown));
+        } else if (lower.contains("update") || lower.contains("insert"))
+            && (lower.contains(" set ") || lower.contains("values"))
+        {
+            self.leases.learn(value, Dialect::Unknown);
+        }
+    }
+}
+
+/// String literals and format strings of an op.
+fn texts(kind: &OpKind, f: &mut dyn FnMut(Value)) {
+    let mut operand = |o: &Operand| {
+        if let Operand::Lit(Lit::Str(s)) = o
+            && s.len() > 16
+        {
+            f(Value::str(s.clone()));
+        }
+    };
+    match kind {
+        OpKind::Call(call) => call.args.iter().for_each(operand),
+        OpKind::Let(Rvalue::Use(o)) | OpKind::Return(o, _) => operand(o),
+        OpKind::Let(Rvalue::Format(pieces)) => {
+            let pieces = pieces.iter().map(|p| match p {
+                FormatPiece::Text(text) => Piece::Text(text.clone()),
+                FormatPiece::Hole(Operand::Lit(Lit::Str(text))) => Piece::Text(text.clone()),
+                FormatPiece::Hole(_) => Piece::Hole(Value::Unknown),
+            });
+            f(Value::Template(pieces.collect()));
+        }
+        _ => {}
+    }
 }
 
 /// A statement as code sends it.

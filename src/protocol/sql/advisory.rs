@@ -172,3 +172,27 @@ fn key(mut args: Vec<Value>) -> Value {
         _ => Value::Aggregate("()".into(), args.into_iter().enumerate().map(|(i, v)| (i.to_string(), v)).collect()),
     }
 }
+
+/// The effect of a lock function that a query builder calls by its declared name.
+pub(super) fn declared(name: &str, args: &[Value]) -> Option<EffectKind> {
+    let lock = lock_function(name)?;
+    let backend = match lock.dialect {
+        Dialect::MySql => Backend::MySql,
+        _ => Backend::Postgres,
+    };
+    let kind = if lock.session { LockKind::Session } else { LockKind::Transaction };
+    let release = |key, all| EffectKind::Release(Release { backend, kind, key, check: OwnerCheck::Server, all });
+    Some(match lock.action {
+        LockAction::ReleaseAll => release(Value::Unknown, true),
+        LockAction::Release => release(key(args.to_vec()), false),
+        LockAction::Take => EffectKind::Acquire(Acquire {
+            backend,
+            kind,
+            form: AcquireForm::LockApi,
+            key: key(args.to_vec()),
+            token: Value::Unknown,
+            ttl: Ttl::Managed,
+            blocking: !lock.try_,
+        }),
+    })
+}

@@ -45,6 +45,8 @@ pub enum Fetch {
     All,
     /// Not evaluated (streams, row messages).
     Unknown,
+    /// Inside a routine: the row itself, without a `Result` layer; its fields are the columns, and `found`, `row_count`.
+    Body,
 }
 
 /// What one row becomes.
@@ -361,6 +363,9 @@ fn column_name(name: &str) -> (&str, bool) {
 }
 
 fn shape(outcome: &Outcome, asked: &Asked) -> Shape {
+    if asked.fetch == Fetch::Body {
+        return body_row(outcome);
+    }
     if outcome.rows == Rows::Error {
         return Shape::err();
     }
@@ -373,7 +378,7 @@ fn shape(outcome: &Outcome, asked: &Asked) -> Shape {
         Fetch::Unit => Shape::Unit.ok(),
         Fetch::Count => count.ok(),
         Fetch::Done => Shape::Struct(DONE.into(), vec![("rows_affected".into(), count)]).ok(),
-        Fetch::Unknown => Shape::Tainted,
+        Fetch::Unknown | Fetch::Body => Shape::Tainted,
         Fetch::One => match outcome.rows {
             Rows::None => Shape::err(),
             Rows::Unknown => Shape::Unknown,
@@ -392,6 +397,22 @@ fn shape(outcome: &Outcome, asked: &Asked) -> Shape {
             Shape::Struct(ROWS.into(), fields).ok()
         }
     }
+}
+
+/// Variables of a routine: NULL where no row came.
+fn body_row(outcome: &Outcome) -> Shape {
+    let (found, count) = match outcome.rows {
+        Rows::None => (Shape::Bool(false), Shape::Int(0)),
+        Rows::Some(n) => (Shape::Bool(true), Shape::Int(n.unwrap_or(1))),
+        Rows::Unknown | Rows::Error => (Shape::Unknown, Shape::Unknown),
+    };
+    let mut fields = vec![("found".to_string(), found), ("row_count".to_string(), count)];
+    for (i, (name, shape)) in outcome.columns.iter().enumerate() {
+        let shape = if outcome.rows == Rows::None { Shape::None } else { shape.clone() };
+        fields.push((i.to_string(), shape.clone()));
+        fields.push((column_name(name).0.to_string(), shape));
+    }
+    Shape::Struct(ROW.into(), fields)
 }
 
 fn row(outcome: &Outcome, row: &RowType) -> Shape {

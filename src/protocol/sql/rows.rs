@@ -239,11 +239,10 @@ fn row_locks(reading: &Reading<'_>, statement: &Statement) -> Vec<Effect> {
 pub(super) fn key_values(reading: &Reading<'_>, table: &Table, filter: &Expr) -> Vec<Value> {
     let mut list = Vec::new();
     conditions(reading, table, filter, "", &mut list);
-    list.into_iter()
-        .filter(|(_, op, value)| op == "=" && !matches!(value, Value::Const(_)))
-        .map(|(_, _, v)| v)
-        .take(4)
-        .collect()
+    // Literal words are states, not keys.
+    let named =
+        |value: &Value| !matches!(value, Value::Const(Lit::Str(_) | Lit::Bool(_)) | Value::Path(_) | Value::Unknown);
+    list.into_iter().filter(|(_, op, value)| op == "=" && named(value)).map(|(_, _, v)| v).take(4).collect()
 }
 
 /// One comparison of a column: (column, operator, value).

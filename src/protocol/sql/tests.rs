@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 use super::*;
+
+mod rust;
 use crate::source::FileId;
 
 fn request_on(kind: HandleKind, sql: &str, asked: Asked, binds: usize) -> RoundTrip {
