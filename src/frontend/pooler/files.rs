@@ -76,7 +76,7 @@ pub(super) fn join(dir: &str, reference: &str) -> String {
 
 /// True if a file is for tests, examples or benchmarks, by a directory or a part of its name.
 pub(super) fn is_test(path: &str) -> bool {
-    const WORDS: [&str; 14] = [
+    const WORDS: [&str; 15] = [
         "test",
         "tests",
         "testing",
@@ -91,6 +91,7 @@ pub(super) fn is_test(path: &str) -> bool {
         "demo",
         "docs",
         "doc",
+        ".circleci",
     ];
     let path = path.to_ascii_lowercase();
     let (dirs, name) = path.rsplit_once('/').unwrap_or(("", &path));

@@ -128,6 +128,9 @@ pub(super) fn software_word(word: &str) -> Option<Software> {
         ("pg-bouncer", Software::PgBouncer),
         ("pg_bouncer", Software::PgBouncer),
         ("pgcat", Software::PgCat),
+        // a fork of PgCat with the same settings
+        ("pg_doorman", Software::PgCat),
+        ("pg-doorman", Software::PgCat),
         ("pgdog", Software::PgDog),
         ("supavisor", Software::Supavisor),
         ("odyssey", Software::Odyssey),

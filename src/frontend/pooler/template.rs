@@ -169,7 +169,10 @@ fn template_action(body: &str, lookup: &dyn Lookup, depth: usize, out: &mut Stri
     if let Some(value) = action_path(body).and_then(|path| lookup.path(path)) {
         return expand_into(&value, lookup, depth + 1, out);
     }
-    if let Some(name) = action_variable(body)
+    // `{{ POOL_MODE }}`, `{{ $.POOL_MODE }}`: tools that give templates the environment
+    let shouted = action_path(body).map(|path| path.trim_start_matches('.').to_string());
+    let shouted = shouted.filter(|name| name.len() > 1 && !name.contains(|c: char| c.is_ascii_lowercase() || c == '.'));
+    if let Some(name) = action_variable(body).or(shouted)
         && let Some(value) = lookup.variable(&name)
     {
         return expand_into(&value, lookup, depth + 1, out);
@@ -190,6 +193,7 @@ fn action_path(body: &str) -> Option<&str> {
         let end = path.find(|c: char| !c.is_ascii_alphanumeric() && !"._".contains(c)).unwrap_or(path.len());
         return Some(&path[..end]);
     }
+    let body = body.trim_start_matches('$');
     let end = body.find(|c: char| !c.is_ascii_alphanumeric() && !"._".contains(c)).unwrap_or(body.len());
     let path = &body[..end];
     let rest = body[end..].trim_start();
@@ -276,5 +280,8 @@ mod tests {
         assert_eq!(expand("${X:-d}", &One("X", "${X}")), "d");
         assert_eq!(expand("{{ .Values.a.b | quote }}", &One(".Values.a.b", "transaction")), "transaction");
         assert_eq!(expand("{{ env \"X\" }}", &One("X", "y")), "y");
+        for text in ["{{POOL_MODE}}", "{{ $.POOL_MODE }}", "{{ .POOL_MODE | quote }}"] {
+            assert_eq!(expand(text, &One("POOL_MODE", "session")), "session", "{text}");
+        }
     }
 }
