@@ -8,7 +8,7 @@ mod site;
 pub mod sql;
 pub mod time;
 
-pub use site::{Outcome, Site, api_acquire, handle, project, root, ttl};
+pub use site::{Outcome, Site, api_acquire, handle, handle_kind, project, root, ttl};
 
 use crate::model::Protocol;
 

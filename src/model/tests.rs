@@ -180,6 +180,11 @@ fn other_acquires() {
             "1:acquire [SET NX] $1 token $2 ttl Never; Single on Multiplexed $0; Ok(Unit) | Ok(Unit)",
         ),
         (
+            "let mut cmd = redis::Cmd::set(key, token); cmd.arg(\"PX\"); let ms: u64 = ttl.into(); cmd.arg(ms); cmd.arg(\"NX\");
+             let won: Option<()> = cmd.query_async(con).await?;",
+            "1:acquire [SET PX NX] $1 token $2 ttl $3 Milliseconds; Single on Multiplexed $0; Ok(Some(Unit)) | Ok(None)",
+        ),
+        (
             "let mut cmd = redis::cmd(\"SET\"); cmd.arg(key).arg(token).arg(\"NX\");
              if ttl > 0 { cmd.arg(\"EX\").arg(ttl); }
              let won: bool = cmd.query_async(con).await?;",
@@ -272,6 +277,50 @@ fn names_alone_do_not_count() {
         ),
         ""
     );
+}
+
+#[test]
+fn fred_commands_pipelines_and_scripts() {
+    let text = |body: &str| {
+        format!(
+            "use fred::prelude::*; struct S {{ pool: fred::prelude::RedisPool }}
+             impl S {{ async fn f(&self, client: &RedisClient, key: &str, token: String, ttl: i64) -> Result<(), Error> {{ {body} Ok(()) }}
+             const UNLOCK: &'static str = \"if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end\"; }}"
+        )
+    };
+    let cases = [
+        (
+            "let won: Option<String> = client.set(key, token, Some(Expiration::PX(ttl)), Some(SetOptions::NX), false).await?;",
+            "2:acquire [SET PX NX] $2 token $3 ttl $4 Milliseconds; Single on Multiplexed $1; Ok(Some(Str(\"OK\"))) | Ok(None)",
+        ),
+        (
+            "let won: bool = self.pool.set(key, token, Some(Expiration::EX(30)), Some(SetOptions::NX), false).await?;",
+            "2:acquire [SET EX NX] $2 token $3 ttl Duration(30000000000) Seconds; Single on Pool S.pool; Ok(Bool(true)) | Err(Unknown)",
+        ),
+        ("let _: () = client.set(key, token, None, None, false).await?;", "2:write [SET] $2; Single on Multiplexed $1"),
+        (
+            "let pipeline = self.pool.next().pipeline();
+             let _ = pipeline.msetnx::<RedisValue, _>((key, token)).await;
+             let _ = pipeline.expire::<(), &str>(key, ttl).await;
+             let output: Vec<RedisValue> = pipeline.all().await?;",
+            "3:acquire [MSETNX] $2 token $3 ttl Never; 4:expire $2 ttl $4 Seconds; Pipeline on Multiplexed %5; \
+             Ok(Tuple([Number(1), Unknown])) | Ok(Tuple([Number(0), Unknown]))",
+        ),
+        (
+            "let n: i64 = client.eval(Self::UNLOCK, vec![key], vec![token]).await?;",
+            "2:release [DEL] $2 = $3; Script on Multiplexed $1; Ok(Int(1)) | Ok(Int(0))",
+        ),
+        (
+            "let args: Vec<RedisValue> = vec![Self::UNLOCK.into(), 1_i64.into(), key.into(), token.into()];
+             let cmd = CustomCommand::new_static(\"EVAL\", None, false);
+             let n: i64 = client.custom(cmd, args).await?;",
+            "4:release [DEL] $2 = $3; Script on Multiplexed $1; Ok(Int(1)) | Ok(Int(0))",
+        ),
+    ];
+    for (body, expected) in cases {
+        let (program, understood) = program(&text(body));
+        assert_eq!(trips(&program).join("\n"), expected, "{body} {understood:?}");
+    }
 }
 
 /// Prints every round trip below the directory in `LEASELINT_PROBE`, and what was not understood.

@@ -55,7 +55,13 @@ pub fn takes_by_name(wire: &[String]) -> bool {
 
 /// A call that matched a row of this protocol.
 pub fn call(site: &Site<'_>) -> Outcome {
-    let builder = Builder { models: site.models, versions: site.versions, file: site.row.file, span: site.span };
+    let builder = Builder {
+        models: site.models,
+        versions: site.versions,
+        file: site.row.file,
+        span: site.span,
+        scope: Some((site.program, site.function)),
+    };
     match site.row.role {
         Role::Command => command(site, &builder),
         Role::Execute => execute(site, &builder),
@@ -76,6 +82,10 @@ fn command(site: &Site<'_>, builder: &Builder<'_>) -> Outcome {
         return Outcome::Silent;
     }
     let args: Vec<Value> = site.args().iter().map(|arg| site.value_of(arg)).collect();
+    // `list.get(0)` on something whose type is not known is no GET.
+    if site.certainty != crate::ir::Certainty::Full && args.first().is_some_and(|key| key.as_int().is_some()) {
+        return Outcome::Silent;
+    }
     let line = builder.line(&site.row.wire, &args, site.span);
     send(site, vec![line], Atomicity::Single, site.handle(receiver))
 }
@@ -87,8 +97,12 @@ fn execute(site: &Site<'_>, builder: &Builder<'_>) -> Outcome {
         None => site.receiver(),
     };
     let Some(runs) = runs else { return Outcome::Opaque("nothing to run".into()) };
-    let handle = site.on();
-    match builder.build(&site.value_of(runs)) {
+    let mut handle = site.on();
+    let value = site.value_of(runs);
+    if let Some(kind) = client_kind(site, &value) {
+        handle.kind = kind;
+    }
+    match builder.build(&value) {
         Some(Built::Command(line)) => send(site, vec![line], Atomicity::Single, handle),
         Some(Built::Pipeline(lines, atomic)) => {
             let atomicity = if atomic || site.row.atomic { Atomicity::Multi } else { Atomicity::Pipeline };
@@ -104,6 +118,28 @@ fn execute(site: &Site<'_>, builder: &Builder<'_>) -> Outcome {
         }
         Some(Built::Options(_)) | None => Outcome::Opaque("the command is built where it cannot be followed".into()),
     }
+}
+
+/// Kind of the client that a queue of commands was made by (`client.pipeline()`), where the queue runs itself.
+fn client_kind(site: &Site<'_>, value: &Value) -> Option<crate::ir::HandleKind> {
+    if site.row.on.as_ref().is_some_and(|on| on.arg.is_some()) {
+        return None;
+    }
+    let mut next = value;
+    let mut client = "";
+    while let Value::Call(call) = next {
+        if !call.name.starts_with('.') {
+            break;
+        }
+        let roles = site.models.type_roles(&call.receiver);
+        if roles.iter().any(|(_, role)| !matches!(role, TypeRole::Pipeline | TypeRole::Multi | TypeRole::Script)) {
+            client = &call.receiver;
+            break;
+        }
+        next = call.args.first()?;
+    }
+    let (_, role) = *site.models.type_roles(client).first()?;
+    Some(super::handle_kind(role))
 }
 
 /// A script given with its keys and arguments in one call.

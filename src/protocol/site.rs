@@ -209,7 +209,8 @@ pub fn handle(program: &Program, models: &Models, function: FunctionId, operand:
     Handle { kind: kind.unwrap_or(HandleKind::Unknown), identity, origin: Value::Unknown }
 }
 
-fn handle_kind(role: TypeRole) -> HandleKind {
+/// The kind of handle that values of a type are.
+pub fn handle_kind(role: TypeRole) -> HandleKind {
     match role {
         TypeRole::Pool => HandleKind::Pool,
         TypeRole::Pinned => HandleKind::Pinned,

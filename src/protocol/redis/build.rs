@@ -2,7 +2,8 @@
 
 use super::command::{Arg, Command};
 use super::wire::Wire as Word;
-use crate::ir::{CallValue, Lit, Value};
+use crate::ir::{CallValue, FunctionId, Lit, Value};
+use crate::link::Program;
 use crate::model::{Match, Models, Role, Versions};
 use crate::source::Span;
 
@@ -43,6 +44,8 @@ pub struct Builder<'a> {
     pub file: usize,
     /// Place for what has none of its own.
     pub span: Span,
+    /// Program and function, for builders kept in fields.
+    pub scope: Option<(&'a Program, FunctionId)>,
 }
 
 /// Steps of a chain that are followed; longer ones are not hand-written.
@@ -69,7 +72,11 @@ impl Builder<'_> {
                 _ => break,
             }
         }
-        let mut built: Option<Built> = None;
+        let mut built: Option<Built> = match steps.last() {
+            Some(call) if !call.name.starts_with('.') => None,
+            Some(call) => call.args.first().and_then(|base| self.field(base, depth)),
+            None => self.field(value, depth),
+        };
         while let Some(call) = steps.pop() {
             built = match built {
                 None => self.start(call, depth),
@@ -77,6 +84,20 @@ impl Builder<'_> {
             };
         }
         built
+    }
+
+    /// What a field holds that every constructor fills alike: a `Script` made once.
+    fn field(&self, value: &Value, depth: usize) -> Option<Built> {
+        let (program, function) = self.scope?;
+        if !matches!(value, Value::Field(..) | Value::TypeField(..)) {
+            return None;
+        }
+        let Value::TypeField(ty, field) = program.absolute(function, value) else { return None };
+        let values = program.field_values(&ty, &field);
+        let mut built = values.iter().map(|(_, value)| self.build_at(value, depth + 1));
+        let first = built.next()??;
+        let same = |other: Option<Built>| matches!((&other, &first), (Some(Built::Script(a)), Built::Script(b)) if a.text == b.text);
+        built.all(same).then_some(first)
     }
 
     /// The beginning of a chain: a path call, or a method that makes a builder (`client.multi()`).
@@ -183,7 +204,17 @@ impl Builder<'_> {
             let arg = |n: usize| args.get(n).unwrap_or(&Value::Unknown);
             match Word::parse(word) {
                 Ok(Word::Word(text)) => list.push(Arg::new(Value::str(text))),
-                Ok(Word::One(n)) if n < args.len() => list.push(Arg::new(arg(n).clone())),
+                Ok(Word::One(n)) if n < args.len() => match arg(n) {
+                    // A command value in place of a name: `custom(cmd!("DELEX"), ..)`.
+                    value @ Value::Call(_) if list.is_empty() => match self.build_at(value, depth + 1) {
+                        Some(Built::Command(command)) => {
+                            list.push(Arg::new(Value::str(command.name)));
+                            list.extend(command.args);
+                        }
+                        _ => list.push(Arg::new(value.clone())),
+                    },
+                    value => list.push(Arg::new(value.clone())),
+                },
                 Ok(Word::Many(n)) if n < args.len() => list.extend(self.flatten(arg(n), depth)),
                 Ok(Word::Options(n)) if n < args.len() => list.extend(self.options(arg(n), depth)),
                 Ok(Word::If(text, n)) => match arg(n) {

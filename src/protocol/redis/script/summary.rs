@@ -114,7 +114,10 @@ impl Reader<'_> {
         let key = self.key(event);
         let span = (self.bindings.place)(event.offset);
         let effect = |kind: EffectKind| Effect { span, command: shown(event), kind, conditional: false };
-        if roles.iter().any(|role| matches!(role, Role::Take(_))) && !self.is_fence(event, places) {
+        if roles.iter().any(|role| matches!(role, Role::Take(_)))
+            && (event.takes() || self.gates(places))
+            && !self.is_fence(event, places)
+        {
             let mut list = vec![effect(EffectKind::Acquire(self.acquire(event, key.clone(), places)))];
             // The same command prolongs the lease of a holder that comes again.
             if let Some(Role::Rewrite(token)) = roles.iter().find(|role| matches!(role, Role::Rewrite(_))) {
@@ -149,6 +152,20 @@ impl Reader<'_> {
             return vec![effect(EffectKind::Renew(self.renew(event, key, token)))];
         }
         self.plain(event, span, places)
+    }
+
+    /// Whether a write that is no set-if-absent by itself runs only where the key was absent, belongs to the caller, or
+    /// holds a value that was compared (a deadline). One that runs whatever is stored is a change, not a lock.
+    fn gates(&self, places: &[(usize, usize)]) -> bool {
+        places.iter().all(|place| {
+            let event = self.event(*place);
+            let derived = event.args.iter().skip(1).any(|arg| {
+                arg.mentions(&|n| self.paths[place.0].events.get(n).is_some_and(|read| read.key() == event.key()))
+            });
+            !derived
+                && (!matches!(self.role(*place), Role::Other)
+                    || !self.conditions(std::slice::from_ref(place)).is_empty())
+        })
     }
 
     /// A write of the very value that the stored one was compared with (`if stored < new then SET new`): a fence that
@@ -435,7 +452,10 @@ impl Reader<'_> {
                 list.push(wire);
             }
         }
-        Some((one(held), one(lost)))
+        let (held, lost) = (one(held), one(lost));
+        // An expiry beside other work: what the script answers is not about the expiry.
+        let unrelated = best == 4 && held == WireReply::Mixed;
+        (!unrelated).then_some((held, lost))
     }
 
     fn key(&self, event: &Event) -> Value {
