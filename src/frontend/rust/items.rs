@@ -64,7 +64,7 @@ impl Lower<'_> {
     fn item_inner(&mut self, item: &Item, prefix: &str) {
         match item {
             Item::Fn(i) => {
-                let whole = self.places.span(i.span());
+                let whole = self.places.function(&i.attrs, &i.vis, &i.sig, i.block.brace_token.span.close());
                 let header = self.header(prefix, &i.sig.ident, FunctionKind::Item, whole, &i.vis);
                 self.function(&i.sig, Some(&i.block), header);
             }
@@ -160,7 +160,12 @@ impl Lower<'_> {
         for item in &i.items {
             match item {
                 TraitItem::Fn(f) => {
-                    let whole = self.places.span(f.span());
+                    let last = match (&f.default, &f.semi_token) {
+                        (Some(block), _) => block.brace_token.span.close(),
+                        (None, Some(semi)) => semi.span,
+                        (None, None) => f.sig.paren_token.span.close(),
+                    };
+                    let whole = self.places.function(&f.attrs, &Visibility::Inherited, &f.sig, last);
                     let mut header = self.header(&path, &f.sig.ident, FunctionKind::Item, whole, &i.vis);
                     header.owner = Some(path.clone());
                     header.owner_trait = Some(path.clone());
@@ -208,7 +213,7 @@ impl Lower<'_> {
                 ImplItem::Fn(f) => {
                     let test = self.test;
                     self.test |= attrs::is_test(&f.attrs);
-                    let whole = self.places.span(f.span());
+                    let whole = self.places.function(&f.attrs, &f.vis, &f.sig, f.block.brace_token.span.close());
                     let is_drop = trait_.as_deref().is_some_and(|t| t.rsplit("::").next() == Some("Drop"));
                     let kind = if is_drop && f.sig.ident == "drop" { FunctionKind::Drop } else { FunctionKind::Item };
                     let mut header = self.header(&owner_path, &f.sig.ident, kind, whole, &f.vis);

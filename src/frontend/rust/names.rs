@@ -186,7 +186,7 @@ impl Names {
             let base = self.owner.clone().unwrap_or_else(|| "Self".into());
             return join(&base, &segments[1..]);
         }
-        if matches!(first.as_str(), "crate" | "self" | "super") {
+        if matches!(first.as_str(), "crate" | "self" | "super") && segments.len() > 1 {
             let path = self.absolute(&self.module, segments);
             return self.within(&path);
         }

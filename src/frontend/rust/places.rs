@@ -6,7 +6,7 @@
 use crate::source::{SourceFile, Span};
 use proc_macro2::{LineColumn, Span as Token};
 use syn::spanned::Spanned;
-use syn::{Expr, Pat, Path, PathArguments};
+use syn::{Attribute, Expr, Pat, Path, PathArguments, Signature, Visibility};
 
 /// Maps token spans to places in the file.
 #[derive(Clone, Copy)]
@@ -43,7 +43,32 @@ impl<'a> Places<'a> {
 
     /// The whole pattern.
     pub(super) fn pat(&self, pat: &Pat) -> Span {
-        self.span(pat.span())
+        match pat {
+            Pat::Ident(p) if p.by_ref.is_none() && p.mutability.is_none() && p.subpat.is_none() => {
+                self.span(p.ident.span())
+            }
+            Pat::Wild(p) => self.span(p.underscore_token.span),
+            Pat::Path(p) if p.qself.is_none() => self.between(path_first(&p.path), path_last(&p.path)),
+            Pat::TupleStruct(p) if p.qself.is_none() => self.between(path_first(&p.path), p.paren_token.span.close()),
+            Pat::Struct(p) if p.qself.is_none() => self.between(path_first(&p.path), p.brace_token.span.close()),
+            Pat::Tuple(p) => self.between(p.paren_token.span.open(), p.paren_token.span.close()),
+            other => self.span(other.span()),
+        }
+    }
+
+    /// A function item, from its attributes to the end of its body.
+    pub(super) fn function(&self, attrs: &[Attribute], vis: &Visibility, sig: &Signature, last: Token) -> Span {
+        let first = match (attrs.first(), vis) {
+            (Some(attr), _) => attr.pound_token.span,
+            (None, Visibility::Public(token)) => token.span,
+            (None, Visibility::Restricted(vis)) => vis.pub_token.span,
+            (None, Visibility::Inherited) => match (&sig.constness, &sig.asyncness) {
+                (Some(token), _) => token.span,
+                (None, Some(token)) => token.span,
+                (None, None) => sig.fn_token.span,
+            },
+        };
+        self.between(first, last)
     }
 }
 
@@ -78,6 +103,18 @@ pub(super) fn first(mut expr: &Expr) -> Token {
             Expr::While(e) => return e.while_token.span,
             Expr::ForLoop(e) => return e.for_token.span,
             Expr::Return(e) => return e.return_token.span,
+            Expr::Unary(e) => return e.op.span(),
+            Expr::Unsafe(e) => return e.unsafe_token.span,
+            Expr::Break(e) => return e.break_token.span,
+            Expr::Continue(e) => return e.continue_token.span,
+            Expr::Repeat(e) => return e.bracket_token.span.open(),
+            Expr::Closure(e) => {
+                return match (&e.asyncness, &e.capture) {
+                    (Some(token), _) => token.span,
+                    (None, Some(token)) => token.span,
+                    (None, None) => e.inputs_begin.span,
+                };
+            }
             other => return other.span(),
         };
     }
@@ -117,6 +154,13 @@ pub(super) fn last(mut expr: &Expr) -> Token {
                 Some((_, other)) => other,
                 None => return e.then_branch.brace_token.span.close(),
             },
+            Expr::Return(e) => match &e.expr {
+                Some(value) => value,
+                None => return e.return_token.span,
+            },
+            Expr::Unsafe(e) => return e.block.brace_token.span.close(),
+            Expr::Continue(e) => return e.label.as_ref().map_or(e.continue_token.span, |label| label.ident.span()),
+            Expr::Repeat(e) => return e.bracket_token.span.close(),
             other => return other.span(),
         };
     }

@@ -143,16 +143,19 @@ impl Lower<'_> {
 
     /// Awaits a future. Inside a cancellable operand the future can be dropped before it is done.
     pub(super) fn await_operand(&mut self, base: Operand, span: Span, want: Want) -> Operand {
-        if let Some(cancel) = self.cancel_target(&base, span) {
+        let targets = self.cancel_targets(&base, span);
+        if let Some(innermost) = targets.first() {
             let current = self.current();
             if let Some(last) = self.block_mut(current).ops.last_mut()
                 && let OpKind::Call(call) = &mut last.kind
                 && matches!(base, Operand::Var(var, _) if last.dst == Some(var))
             {
-                call.cancel = Some(cancel);
+                call.cancel = Some(*innermost);
             }
-            let guard = self.unknown_choice(span, Vec::new());
-            self.edge(cancel, EdgeKind::Cancel, guard, span);
+            for target in targets {
+                let guard = self.unknown_choice(span, Vec::new());
+                self.edge(target, EdgeKind::Cancel, guard, span);
+            }
             let next = self.new_block();
             self.jump(next, span);
             self.switch(next);

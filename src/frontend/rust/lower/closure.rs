@@ -10,14 +10,9 @@ use crate::source::Span;
 use syn::{Block, Expr, Stmt};
 
 impl Lower<'_> {
-    pub(super) fn closure_value(&mut self, e: &syn::ExprClosure, want: Want) -> Operand {
+    pub(super) fn closure_value(&mut self, expr: &Expr, e: &syn::ExprClosure, want: Want) -> Operand {
         let span = self.places.span(e.inputs_begin.span);
-        let begin = match (&e.asyncness, &e.capture) {
-            (Some(token), _) => token.span,
-            (None, Some(token)) => token.span,
-            (None, None) => e.inputs_begin.span,
-        };
-        let whole = self.places.between(begin, super::places_last(&e.body));
+        let whole = self.places.expr(expr);
         let ret = match &e.output {
             syn::ReturnType::Default => Ty::unknown(),
             output => types::result(&self.names, output),

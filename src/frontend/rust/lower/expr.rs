@@ -115,7 +115,7 @@ impl Lower<'_> {
             Expr::Break(e) => self.break_value(e),
             Expr::Continue(e) => self.continue_value(e),
             Expr::Async(e) => self.async_value(e, want),
-            Expr::Closure(e) => self.closure_value(e, want),
+            Expr::Closure(e) => self.closure_value(expr, e, want),
             Expr::TryBlock(e) => self.try_value(&e.block, want),
             Expr::Yield(e) => {
                 if let Some(value) = &e.expr {

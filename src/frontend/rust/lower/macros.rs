@@ -49,6 +49,7 @@ impl Lower<'_> {
             }
             "ensure" => self.ensure(tokens, span),
             "include_str" => self.include(tokens, want, span),
+            "cfg" => Some(self.compute(span, want, Rvalue::Unknown(Vec::new()))),
             "stringify" => Some(Operand::Lit(Lit::Str(tokens.to_string()))),
             "indoc" => self.first_argument(tokens, want),
             "select" | "select_biased" => self.select(mac, want),
@@ -57,7 +58,7 @@ impl Lower<'_> {
             "pin" | "pin_mut" => self.pin(tokens, want),
             "try" => self.try_macro(tokens, want, span),
             "defer" | "defer_on_unwind" | "defer_on_success" => self.defer(mac, span),
-            "cfg_if" => self.alternatives(tokens, want, span),
+            "cfg_if" => self.cfg_if(tokens, want, span),
             "stream" | "try_stream" => self.stream(mac, span),
             name if name.starts_with("query") => self.query(mac, want),
             _ => None,
@@ -261,7 +262,7 @@ impl Lower<'_> {
     }
 
     /// `cfg_if! { if #[cfg(a)] { .. } else { .. } }` in a body: any of the blocks may be the one that is compiled.
-    fn alternatives(&mut self, tokens: &TokenStream, want: Want, span: Span) -> Option<Operand> {
+    fn cfg_if(&mut self, tokens: &TokenStream, want: Want, span: Span) -> Option<Operand> {
         let mut blocks = Vec::new();
         for token in tokens.clone() {
             if let TokenTree::Group(group) = &token
@@ -270,23 +271,7 @@ impl Lower<'_> {
                 blocks.push(syn::parse2::<Block>(token.into()).ok()?);
             }
         }
-        let (inner, value) = self.target(want, span);
-        let end = self.new_block();
-        for (at, block) in blocks.iter().enumerate() {
-            let next = self.new_block();
-            if at + 1 < blocks.len() {
-                let here = self.new_block();
-                let guard = self.unknown_choice(span, Vec::new());
-                self.edge(here, EdgeKind::Plain, guard, span);
-                self.jump(next, span);
-                self.switch(here);
-            }
-            self.with_temps(span, |this| this.block_into(block, inner));
-            self.jump(end, span);
-            self.switch(next);
-        }
-        self.switch(end);
-        Some(self.settle(want, value))
+        Some(self.choose_one(blocks.len(), span, want, |this, at, inner| this.block_into(&blocks[at], inner)))
     }
 
     /// `stream! { .. yield x; .. }`

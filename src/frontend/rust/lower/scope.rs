@@ -249,29 +249,35 @@ impl Lower<'_> {
         None
     }
 
-    /// The innermost cancellable future: the block where control goes if it is dropped here. Its variables are dropped on
-    /// the way, all but `pending`, the call that is given up: its result never was.
-    pub(super) fn cancel_target(&mut self, pending: &Operand, span: Span) -> Option<BlockId> {
-        let found = self.body.scopes.iter().enumerate().rev().find_map(|(depth, scope)| match scope.kind {
-            Kind::Cancel { to } => Some(Some((depth, to))),
-            Kind::Function => Some(None),
-            _ => None,
-        });
-        let (depth, to) = found??;
-        let mut held = self.held(depth);
-        held.retain(|var| !matches!(pending, Operand::Var(future, _) if future == var));
-        if held.is_empty() {
-            return Some(to);
+    /// Where control goes if the future that is awaited here is dropped, for each race around it, innermost first. Its
+    /// variables are dropped on the way, all but `pending`, the call that is given up: its result never was.
+    pub(super) fn cancel_targets(&mut self, pending: &Operand, span: Span) -> Vec<BlockId> {
+        let scopes = self.body.scopes.iter().enumerate().rev();
+        let races: Vec<(usize, BlockId)> = scopes
+            .filter_map(|(depth, scope)| match scope.kind {
+                Kind::Cancel { to } => Some((depth, to)),
+                _ => None,
+            })
+            .collect();
+        let mut targets = Vec::with_capacity(races.len());
+        for (depth, to) in races {
+            let mut held = self.held(depth);
+            held.retain(|var| !matches!(pending, Operand::Var(future, _) if future == var));
+            if held.is_empty() {
+                targets.push(to);
+                continue;
+            }
+            let back = self.current();
+            let block = self.new_block();
+            self.switch(block);
+            for var in held {
+                self.emit(span, None, OpKind::Drop(var));
+            }
+            self.jump(to, span);
+            self.switch(back);
+            targets.push(block);
         }
-        let back = self.current();
-        let block = self.new_block();
-        self.switch(block);
-        for var in held {
-            self.emit(span, None, OpKind::Drop(var));
-        }
-        self.jump(to, span);
-        self.switch(back);
-        Some(block)
+        targets
     }
 
     /// Runs `body` with a scope of temporaries of its own.

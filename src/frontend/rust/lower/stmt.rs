@@ -3,9 +3,10 @@
 use super::pattern::{Bindings, unit};
 use super::scope::Kind;
 use super::{Lower, Want};
-use crate::frontend::rust::types;
+use crate::frontend::rust::{attrs, types};
 use crate::ir::{EdgeKind, Guard, Operand, Ty};
-use syn::{Block, Expr, Pat, Stmt};
+use crate::source::Span;
+use syn::{Attribute, Block, Expr, Pat, Stmt};
 
 impl Lower<'_> {
     /// A block as expression, with its label if it has one.
@@ -56,6 +57,18 @@ impl Lower<'_> {
         let mut value = unit();
         for (at, stmt) in stmts.iter().enumerate() {
             let last = at + 1 == stmts.len();
+            match configured(stmt) {
+                Configured::Always => {}
+                Configured::Test if !self.test => continue,
+                Configured::Test => {}
+                Configured::Sometimes if stmts[at..].iter().all(is_alternative) => {
+                    return self.alternatives(&stmts[at..], want);
+                }
+                Configured::Sometimes => {
+                    self.optional(stmt);
+                    continue;
+                }
+            }
             match stmt {
                 Stmt::Local(local) => self.local(local),
                 Stmt::Item(item) => {
@@ -72,6 +85,68 @@ impl Lower<'_> {
             }
         }
         value
+    }
+
+    /// A statement that only some builds have.
+    fn optional(&mut self, stmt: &Stmt) {
+        let (then, next) = (self.new_block(), self.new_block());
+        let span = match stmt {
+            Stmt::Expr(expr, _) => self.places.span(super::places_last(expr)),
+            Stmt::Macro(stmt) => self.places.span(stmt.mac.delimiter.span().close()),
+            Stmt::Local(_) | Stmt::Item(_) => return,
+        };
+        let guard = self.unknown_choice(span, Vec::new());
+        self.edge(then, EdgeKind::Plain, guard, span);
+        self.jump(next, span);
+        self.switch(then);
+        match stmt {
+            Stmt::Expr(expr, _) => self.discard(expr),
+            Stmt::Macro(stmt) => self.with_temps(span, |this| this.statement_macro(&stmt.mac)),
+            Stmt::Local(_) | Stmt::Item(_) => {}
+        }
+        self.jump(next, span);
+        self.switch(next);
+    }
+
+    /// `#[cfg(a)] { .. } #[cfg(not(a))] { .. }` at the end of a block: any of them may be its value.
+    fn alternatives(&mut self, stmts: &[Stmt], want: Want) -> Operand {
+        let exprs = stmts.iter().filter_map(|stmt| match stmt {
+            Stmt::Expr(expr, None) => Some(expr),
+            _ => None,
+        });
+        let exprs: Vec<&Expr> = exprs.collect();
+        let Some(first) = exprs.first() else { return unit() };
+        let span = self.places.span(super::places_last(first));
+        self.choose_one(exprs.len(), span, want, |this, at, inner| {
+            this.value_as(exprs[at], inner);
+        })
+    }
+
+    /// One of several ways, undecided.
+    pub(super) fn choose_one(
+        &mut self,
+        count: usize,
+        span: Span,
+        want: Want,
+        mut body: impl FnMut(&mut Self, usize, Want),
+    ) -> Operand {
+        let (inner, value) = self.target(want, span);
+        let end = self.new_block();
+        for at in 0..count {
+            let next = self.new_block();
+            if at + 1 < count {
+                let here = self.new_block();
+                let guard = self.unknown_choice(span, Vec::new());
+                self.edge(here, EdgeKind::Plain, guard, span);
+                self.jump(next, span);
+                self.switch(here);
+            }
+            self.with_temps(span, |this| body(this, at, inner));
+            self.jump(end, span);
+            self.switch(next);
+        }
+        self.switch(end);
+        self.settle(want, value)
     }
 
     /// An expression statement.
@@ -117,5 +192,56 @@ impl Lower<'_> {
             self.body.vars[var.0 as usize].ty = types::ty(&self.names, &p.ty);
         }
         self.bind(&bindings);
+    }
+}
+
+/// When a statement is compiled.
+enum Configured {
+    Always,
+    Sometimes,
+    Test,
+}
+
+fn configured(stmt: &Stmt) -> Configured {
+    let attrs: &[Attribute] = match stmt {
+        Stmt::Local(local) => &local.attrs,
+        Stmt::Macro(stmt) => &stmt.attrs,
+        Stmt::Expr(expr, _) => attributes(expr),
+        Stmt::Item(_) => return Configured::Always,
+    };
+    if attrs.is_empty() {
+        return Configured::Always;
+    }
+    if attrs::is_test(attrs) {
+        return Configured::Test;
+    }
+    // Both of two alternative `let`s are lowered, one after the other.
+    let some = !matches!(stmt, Stmt::Local(_)) && attrs.iter().any(|attr| attr.path().is_ident("cfg"));
+    if some { Configured::Sometimes } else { Configured::Always }
+}
+
+fn is_alternative(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::Expr(_, None)) && matches!(configured(stmt), Configured::Sometimes)
+}
+
+/// Outer attributes of an expression that can stand as a statement.
+fn attributes(expr: &Expr) -> &[Attribute] {
+    match expr {
+        Expr::Assign(e) => &e.attrs,
+        Expr::Async(e) => &e.attrs,
+        Expr::Await(e) => &e.attrs,
+        Expr::Block(e) => &e.attrs,
+        Expr::Call(e) => &e.attrs,
+        Expr::ForLoop(e) => &e.attrs,
+        Expr::If(e) => &e.attrs,
+        Expr::Loop(e) => &e.attrs,
+        Expr::Macro(e) => &e.attrs,
+        Expr::Match(e) => &e.attrs,
+        Expr::MethodCall(e) => &e.attrs,
+        Expr::Return(e) => &e.attrs,
+        Expr::Try(e) => &e.attrs,
+        Expr::Unsafe(e) => &e.attrs,
+        Expr::While(e) => &e.attrs,
+        _ => &[],
     }
 }
