@@ -107,7 +107,11 @@ impl<'a, 'b> Reader<'a, 'b> {
 
     /// Statements up to one of the words, which stays in front of the cursor.
     fn statements(&mut self, stops: &[&str]) {
-        while !self.done() && !stops.iter().any(|w| self.is(w)) {
+        loop {
+            self.skip_semi();
+            if self.done() || stops.iter().any(|w| self.is(w)) {
+                return;
+            }
             let before = self.at;
             self.statement();
             if self.at == before {

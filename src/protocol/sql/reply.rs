@@ -340,7 +340,7 @@ fn columns(select: &Select, value: &dyn Fn(&Expr) -> Shape) -> Vec<(String, Shap
                 }
             }
         } else {
-            out.push((name.clone().unwrap_or_else(|| "?column?".into()), value(e)));
+            out.push((name.clone().unwrap_or_else(|| "column".into()), value(e)));
         }
     }
     out

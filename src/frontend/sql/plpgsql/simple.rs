@@ -201,7 +201,9 @@ impl Reader<'_, '_> {
             }
             _ => self.outcome(outcome, span, targets),
         }
-        let only_locks = self.lock_span(tokens).is_some() && !walk_tables(&statement);
+        let tables =
+            if prefix.is_empty() { walk_tables(&statement) } else { tokens.iter().any(|t| t.is(self.b.text, "from")) };
+        let only_locks = self.lock_span(tokens).is_some() && !tables;
         let control = matches!(
             statement.kind,
             StatementKind::Commit | StatementKind::Rollback | StatementKind::Set { .. } | StatementKind::Savepoint

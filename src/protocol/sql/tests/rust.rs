@@ -315,3 +315,17 @@ async fn a(pool: &Pool) -> anyhow::Result<()> {
     has(&lines, "6   held Ok(Some(Some(Int(1)))) lost Ok(Some(Some(Int(0))))");
     has(&lines, "7 Pool .. release Session \"x\"");
 }
+
+#[test]
+fn scratch() {
+    let Ok(path) = std::env::var("SCRATCH") else { return };
+    let text = std::fs::read_to_string(&path).unwrap();
+    let name = if path.ends_with(".sql") { "migrations/0001_a.sql" } else { "src/lib.rs" };
+    let p = program(&[(name, &text)]);
+    for f in &p.functions {
+        println!("{}", crate::ir::dump::function(f, p.sources.get(f.span.file)));
+    }
+    for line in effects(&p) {
+        println!("{line}");
+    }
+}
