@@ -4,6 +4,7 @@ use crate::analysis::Analyzer;
 use crate::analysis::lock::Locks;
 use crate::discover::{Names, Workspace};
 use crate::finding::Finding;
+use crate::frontend::sql::{Dialect, schema::SchemaFacts};
 use crate::frontend::{self, pooler, pooler::PoolerFacts};
 use crate::ir::{FunctionKind, Unit};
 use crate::link::Program;
@@ -120,7 +121,18 @@ fn analyse(mut workspace: Workspace, options: &Options) -> Outcome {
     let files_read = workspace.files_read;
     let models = options.models.as_ref().unwrap_or(Models::builtin());
     let versions = versions(&workspace, &files, models);
+    let mut schema = SchemaFacts::default();
+    let mut scripts = Vec::new();
+    for (id, unit) in files.iter().zip(&mut units) {
+        let file = workspace.sources.get(*id);
+        if file.language == Language::Sql {
+            schema.join(&frontend::sql::schema::facts(&file.text, Dialect::Unknown));
+            scripts.push((file.path.clone(), unit));
+        }
+    }
+    frontend::sql::supersede(&mut scripts);
     let mut program = Program::link(workspace.sources, units);
+    program.schema = schema;
     let understood = model::apply(&mut program, models, &versions);
     let (findings, locks) = judge(&program, &poolers, options);
     let unread = |kind| problems.iter().filter(|p| p.kind == kind).count();

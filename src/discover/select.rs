@@ -30,6 +30,8 @@ pub(super) fn select(
     let chosen = chosen(&packages, &request.packages)?;
     let reaching = package::reaching(&packages, &request.clients, request.include_tests);
     let searcher = Searcher::new(&request.words);
+    // Schema files say which inserts the database itself guards.
+    let keys = Searcher::new(&["unique".to_owned(), "primary key".to_owned()]);
     let Listing { files, mut skipped, problems: walk_problems, .. } = listing;
     if files.is_empty() {
         return Err(Error::Nothing(roots.written));
@@ -68,7 +70,8 @@ pub(super) fn select(
                 };
                 return (true, fate);
             }
-            if !named && !searcher.matches(buffer) {
+            let schema = *language == Language::Sql && keys.matches(buffer);
+            if !named && !schema && !searcher.matches(buffer) {
                 return (true, rest());
             }
             if *language == Language::Rust && !named && read::is_generated(buffer) {

@@ -322,3 +322,6 @@ fn root(path: &str) -> String {
     let at = parts[..folder].iter().rposition(|p| p.to_ascii_lowercase().contains("migrat"));
     parts[..at.map_or(folder, |i| i + 1)].join("/")
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,8 +33,11 @@ fn split_tokens(text: &str, tokens: Vec<Token>) -> Vec<Piece> {
     let mut out = Vec::new();
     let mut current: Vec<Token> = Vec::new();
     let mut body = BodyDepth::default();
+    let mut before = false;
     let mut flush = |current: &mut Vec<Token>, meta: bool| {
         let tokens = std::mem::take(current);
+        let meta = meta || before;
+        before = meta && tokens.is_empty();
         if let (Some(first), Some(last)) = (tokens.first(), tokens.last()) {
             let range = first.start..last.end;
             out.push(Piece { tokens, range, meta });
@@ -134,7 +137,8 @@ mod tests {
     fn psql_commands_end_statements() {
         let list = split("SELECT 1 \\gset\n\\echo a\nSELECT 2;", Dialect::Postgres);
         assert_eq!(list.len(), 2);
-        assert!(list[0].meta && !list[1].meta);
+        assert!(list[0].meta && list[1].meta);
+        assert!(!split("SELECT 1; SELECT 2", Dialect::Postgres)[1].meta);
     }
 
     #[test]
