@@ -5,17 +5,22 @@ use super::rebuild::{once, substitute};
 use super::tables::tables;
 use super::types::Infer;
 use super::values::Eval;
-use crate::ir::{At, Call, CallValue, Callee, FunctionId, FunctionKind, Lit, Op, Value};
+use crate::ir::{At, Call, CallValue, Callee, FunctionId, FunctionKind, Lit, OpRef, Value};
 
 impl Eval<'_> {
-    pub(super) fn call(&mut self, f: FunctionId, op: &Op, call: &Call) -> Value {
-        let args: Vec<Value> = call.args.iter().map(|arg| self.operand(f, arg)).collect();
+    pub(super) fn call(&mut self, f: FunctionId, at: OpRef, call: &Call) -> Value {
+        let args = call.args.iter().map(|arg| match call.targets.is_empty() {
+            true => self.operand(f, arg),
+            // A builder handed on has all its steps.
+            false => self.chained(f, arg, at),
+        });
+        let args: Vec<Value> = args.collect();
         let mut value = CallValue {
             name: String::new(),
             receiver: String::new(),
             args,
             generics: call.generics.clone(),
-            at: At(Some(op.span)),
+            at: At(Some(self.function(f).op(at).span)),
             conditional: false,
         };
         match &call.callee {

@@ -4,7 +4,7 @@ use super::Program;
 use super::flow::{Def, Flow, UseSite};
 use super::fold;
 use super::memo::FunctionMemo;
-use super::rebuild::substitute;
+use super::rebuild::{is_closed, substitute};
 use super::tables::tables;
 use super::types::Infer;
 use super::values::Eval;
@@ -19,41 +19,94 @@ const DEPTH: usize = 64;
 impl Program {
     /// See [`Program::chain`].
     pub(super) fn chain_of(&self, f: FunctionId, operand: &Operand, at: OpRef) -> Value {
-        let mut chains = Chains { program: self, active: Vec::new() };
-        chains.operand(f, operand, at)
+        let value = Eval::new(self).chained(f, operand, at);
+        self.rooted(f, value)
+    }
+
+    /// A chain whose first receiver is a field (`self.script.key(k)`) starts from what the constructors store there.
+    fn rooted(&self, f: FunctionId, value: Value) -> Value {
+        let mut root = &value;
+        let mut steps = 0;
+        while let Value::Call(call) = root
+            && call.name.starts_with('.')
+            && let Some(receiver) = call.args.first()
+            && steps < fold::MAX_NODES
+        {
+            root = receiver;
+            steps += 1;
+        }
+        if steps == 0 || !matches!(root, Value::Field(..)) {
+            return value;
+        }
+        let stored = self.expanded(&self.absolute_of(f, root));
+        if matches!(stored, Value::Call(_)) && is_closed(&stored) { with_root(value, &stored) } else { value }
     }
 }
 
-struct Chains<'p> {
-    program: &'p Program,
-    active: Vec<(FunctionId, Var, OpRef)>,
+/// Replaces the first receiver of a chain.
+fn with_root(value: Value, root: &Value) -> Value {
+    match value {
+        Value::Call(mut call) if call.name.starts_with('.') && !call.args.is_empty() => {
+            let receiver = std::mem::replace(&mut call.args[0], Value::Unknown);
+            call.args[0] = with_root(receiver, root);
+            Value::Call(call)
+        }
+        _ => root.clone(),
+    }
 }
 
-impl<'p> Chains<'p> {
-    fn function(&self, f: FunctionId) -> &'p Function {
-        self.program.function(f)
+impl<'p> Eval<'p> {
+    fn plain(&mut self, f: FunctionId, operand: &Operand) -> Value {
+        self.operand(f, operand)
     }
 
-    fn plain(&self, f: FunctionId, operand: &Operand) -> Value {
-        Eval::new(self.program).operand(f, operand)
+    /// The text that a variable has when all is done to it, if anything is: its value at its last use.
+    pub(super) fn grown_text(&mut self, f: FunctionId, var: Var) -> Option<Value> {
+        let function = self.function(f);
+        let memo = self.program.memo.of(f, function)?;
+        let grows = memo.defuse.uses.get(var.0 as usize)?.iter().any(|site| match site {
+            UseSite::Op(at) => match &function.op(*at).kind {
+                OpKind::Call(call) => {
+                    let first = matches!(call.args.first(), Some(Operand::Var(v, _)) if *v == var);
+                    first && call.targets.is_empty() && (appends(call) || writes(call))
+                }
+                _ => false,
+            },
+            UseSite::Edge(..) => false,
+        });
+        if !grows || self.builder_ty(f, var).path != "String" {
+            return None;
+        }
+        let flow = memo.flow(function);
+        let last = memo.defuse.uses[var.0 as usize].iter().filter_map(|site| match site {
+            UseSite::Op(at) => Some(*at),
+            UseSite::Edge(..) => None,
+        });
+        let last = last.max_by_key(|at| flow.position(*at))?;
+        Some(self.chained(f, &Operand::Var(var, Use::Ref), last))
     }
 
-    fn operand(&mut self, f: FunctionId, operand: &Operand, at: OpRef) -> Value {
+    /// See [`Program::chain`].
+    pub(super) fn chained(&mut self, f: FunctionId, operand: &Operand, at: OpRef) -> Value {
         let Operand::Var(var, _) = operand else { return self.plain(f, operand) };
         let key = (f, *var, at);
         if self.active.len() > DEPTH || self.active.contains(&key) {
+            self.not_final();
             return self.plain(f, operand);
         }
         let function = self.function(f);
         let Some(memo) = self.program.memo.of(f, function) else { return Value::Unknown };
         self.active.push(key);
-        let value = self.var(f, memo, *var, at).unwrap_or_else(|| self.plain(f, operand));
+        let value = match self.built(f, memo, *var, at) {
+            Some(value) => value,
+            None => self.plain(f, operand),
+        };
         self.active.pop();
         if fold::size(&value) > fold::MAX_NODES { Value::Unknown } else { value }
     }
 
     /// `None`: nothing changes the variable, its plain value is all there is.
-    fn var(&mut self, f: FunctionId, memo: &FunctionMemo, var: Var, at: OpRef) -> Option<Value> {
+    fn built(&mut self, f: FunctionId, memo: &FunctionMemo, var: Var, at: OpRef) -> Option<Value> {
         let function = self.function(f);
         let flow = memo.flow(function);
         let ty = self.builder_ty(f, var);
@@ -62,7 +115,10 @@ impl<'p> Chains<'p> {
         if steps.is_empty() {
             return base;
         }
-        let mut value = base.unwrap_or_else(|| self.plain(f, &Operand::Var(var, Use::Ref)));
+        let mut value = match base {
+            Some(value) => value,
+            None => self.defined(f, var),
+        };
         for (step, changes) in steps {
             let conditional = !flow.dominates(step, at);
             value = match changes {
@@ -106,7 +162,10 @@ impl<'p> Chains<'p> {
         };
         for op in reaching.iter().skip(if last.is_none() && other { 0 } else { from + 1 }) {
             let next = self.def(f, function, *op)?;
-            let before = value.unwrap_or_else(|| self.plain(f, &Operand::Var(var, Use::Ref)));
+            let before = match value {
+                Some(value) => value,
+                None => self.plain(f, &Operand::Var(var, Use::Ref)),
+            };
             value = Some(conditional_on(&before, next));
         }
         value
@@ -116,9 +175,9 @@ impl<'p> Chains<'p> {
     fn def(&mut self, f: FunctionId, function: &'p Function, at: OpRef) -> Option<Value> {
         let op = function.op(at);
         match &op.kind {
-            OpKind::Let(Rvalue::Use(operand) | Rvalue::Await(operand)) => Some(self.operand(f, operand, at)),
+            OpKind::Let(Rvalue::Use(operand) | Rvalue::Await(operand)) => Some(self.chained(f, operand, at)),
             OpKind::Let(Rvalue::Binary(BinaryOp::Add, a, b)) => {
-                let (a, b) = (self.operand(f, a, at), self.operand(f, b, at));
+                let (a, b) = (self.chained(f, a, at), self.chained(f, b, at));
                 Some(fold::binary(BinaryOp::Add, &a, &b))
             }
             OpKind::Let(Rvalue::Format(pieces)) => Some(fold::template(
@@ -126,7 +185,7 @@ impl<'p> Chains<'p> {
                     .iter()
                     .map(|piece| match piece {
                         FormatPiece::Text(text) => Piece::Text(text.clone()),
-                        FormatPiece::Hole(hole) => Piece::Hole(self.operand(f, hole, at)),
+                        FormatPiece::Hole(hole) => Piece::Hole(self.chained(f, hole, at)),
                     })
                     .collect(),
             )),
@@ -135,34 +194,27 @@ impl<'p> Chains<'p> {
                     let receiver = call.args.first()?;
                     let ty = self.program.receiver(f, receiver);
                     if tables().builder(&ty.path).is_some() && call.targets.is_empty() {
-                        let receiver = self.operand(f, receiver, at);
+                        let receiver = self.chained(f, receiver, at);
                         return Some(self.step(f, at, receiver, &ty, false));
                     }
                     if tables().sees_through_method(name) && call.args.len() == 1 && call.targets.is_empty() {
-                        return Some(self.operand(f, receiver, at));
+                        return Some(self.chained(f, receiver, at));
                     }
-                    self.plain_dst(f, op.dst)
+                    self.one(f, at, op.dst)
                 }
-                _ => self.plain_dst(f, op.dst),
+                _ => self.one(f, at, op.dst),
             },
-            _ => self.plain_dst(f, op.dst),
+            _ => self.one(f, at, op.dst),
         }
     }
 
-    fn plain_dst(&self, f: FunctionId, dst: Option<Var>) -> Option<Value> {
+    /// The value of this one definition; nothing known of it: the variable itself.
+    fn one(&mut self, f: FunctionId, at: OpRef, dst: Option<Var>) -> Option<Value> {
         let var = dst?;
-        let memo = self.program.memo.of(f, self.function(f))?;
-        // With several definitions the variable's value is their join, not this one.
-        match memo.defuse.defs.get(var.0 as usize)?.as_slice() {
-            [_] => Some(self.plain(f, &Operand::Var(var, Use::Ref))),
-            _ => {
-                let op = memo.defuse.defs[var.0 as usize].iter().find_map(|def| match def {
-                    Def::Op(at) => Some(*at),
-                    _ => None,
-                })?;
-                Some(Eval::new(self.program).op_value(f, op))
-            }
-        }
+        Some(match self.op_value(f, at) {
+            Value::Unknown => Value::Local(f, var.0),
+            value => value,
+        })
     }
 
     /// Ops between the variable's definition and `at` that change it in place, in order.
@@ -194,7 +246,9 @@ impl<'p> Chains<'p> {
             }
             let OpKind::Call(call) = &function.op(*op).kind else { continue };
             let receiver = matches!(call.args.first(), Some(Operand::Var(v, _)) if *v == var);
-            if let (Callee::Method(name), true) = (&call.callee, receiver) {
+            if receiver && ty.path == "String" && writes(call) {
+                out.push((*op, Change::Step));
+            } else if let (Callee::Method(name), true) = (&call.callee, receiver) {
                 if call.targets.is_empty() && changes(ty, name) {
                     let mut steps = Vec::new();
                     // `o = o.step()` is a definition of its own.
@@ -209,7 +263,8 @@ impl<'p> Chains<'p> {
                 out.push((*op, Change::Helper(i)));
             }
         }
-        out.sort_by_key(|(op, _)| flow.position(*op));
+        // Source order: blocks of a loop body come after those behind the loop in any order of blocks.
+        out.sort_by_key(|(op, _)| (function.op(*op).span.start, flow.position(*op)));
         out.dedup();
         out
     }
@@ -262,7 +317,7 @@ impl<'p> Chains<'p> {
         let op = self.function(f).op(at);
         let OpKind::Call(call) = &op.kind else { return receiver };
         let mut args = vec![receiver];
-        args.extend(call.args.iter().skip(1).map(|arg| self.operand(f, arg, at)));
+        args.extend(call.args.iter().skip(1).map(|arg| self.chained(f, arg, at)));
         let value = CallValue {
             name: format!(".{}", call.name()),
             receiver: ty.path.clone(),
@@ -289,7 +344,7 @@ impl<'p> Chains<'p> {
             .map(|(at, _)| at)
             .collect();
         let Some(exit) = exits.last() else { return value };
-        let inside = self.operand(*target, &Operand::Var(*param, Use::Ref), *exit);
+        let inside = self.chained(*target, &Operand::Var(*param, Use::Ref), *exit);
         if matches!(inside, Value::Param(_) | Value::Unknown) {
             return value;
         }
@@ -319,6 +374,16 @@ fn changes(ty: &Ty, name: &str) -> bool {
     names.iter().any(|n| n == name)
 }
 
+/// `write!(text, ..)`
+fn writes(call: &Call) -> bool {
+    matches!(call.callee, Callee::Macro(_)) && matches!(call.name(), "write" | "writeln")
+}
+
+/// A method that grows text.
+fn appends(call: &Call) -> bool {
+    matches!(call.callee, Callee::Method(_)) && changes(&Ty::path("String"), call.name())
+}
+
 /// `after` where it holds on some paths only: steps on top of `before` are marked, anything else is joined.
 fn conditional_on(before: &Value, after: Value) -> Value {
     match mark(before, after.clone()) {
@@ -343,19 +408,31 @@ fn mark(before: &Value, after: Value) -> Option<Value> {
 }
 
 /// Growing of text and lists, as text and lists where that is certain.
-fn grown(call: &Call, mut value: CallValue) -> Value {
+fn grown(call: &Call, value: CallValue) -> Value {
     let name = call.name();
-    let [receiver, added] = value.args.as_mut_slice() else { return Value::Call(Box::new(value)) };
-    match (value.receiver.as_str(), name, &receiver) {
-        ("String", "push_str" | "push" | "write_str", _) => {
-            let joined = fold::template(vec![Piece::Hole(receiver.clone()), Piece::Hole(added.clone())]);
+    let [receiver, added] = value.args.as_slice() else { return Value::Call(Box::new(value)) };
+    match (value.receiver.as_str(), name) {
+        ("String", "push_str" | "push" | "write_str" | "write" | "writeln") => {
+            let mut pieces = vec![Piece::Hole(receiver.clone()), Piece::Hole(added.clone())];
+            if name == "writeln" {
+                pieces.push(Piece::Text("\n".to_owned()));
+            }
+            let joined = fold::template(pieces);
             if value.conditional { receiver.clone().join(joined) } else { joined }
         }
-        ("Vec", "push", Value::Aggregate(path, fields)) if path == "[]" && !value.conditional => {
-            let mut fields = fields.clone();
-            fields.push((fields.len().to_string(), added.clone()));
-            Value::Aggregate("[]".to_owned(), fields)
-        }
+        ("Vec", "push") if !value.conditional => match receiver {
+            Value::Aggregate(path, fields) if path == "[]" => {
+                let mut fields = fields.clone();
+                fields.push((fields.len().to_string(), added.clone()));
+                Value::Aggregate("[]".to_owned(), fields)
+            }
+            Value::Call(new)
+                if matches!(new.name.as_str(), "Vec::new" | "Vec::with_capacity" | "std::vec::Vec::new") =>
+            {
+                Value::Aggregate("[]".to_owned(), vec![("0".to_owned(), added.clone())])
+            }
+            _ => Value::Call(Box::new(value)),
+        },
         _ => Value::Call(Box::new(value)),
     }
 }

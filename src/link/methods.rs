@@ -70,8 +70,10 @@ impl Infer<'_> {
                 None => break,
             }
         }
-        if name == "parse" && call.generics.len() == 1 {
-            return Ty { path: "Result".to_owned(), args: vec![self.program.canonical_ty(f, &call.generics[0])] };
+        if let Some(asked) = call.generics.iter().find(|ty| !ty.is_unknown())
+            && let Some(found) = tables().turbofish(name, call.args.len() - 1, &self.program.canonical_ty(f, asked))
+        {
+            return found;
         }
         if let Some(found) = tables().any_method(&receiver, name) {
             return found;

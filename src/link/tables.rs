@@ -25,6 +25,7 @@ struct TypesFile {
     functions: HashMap<String, String>,
     macros: HashMap<String, String>,
     methods: HashMap<String, HashMap<String, String>>,
+    turbofish: HashMap<String, String>,
     closures: HashMap<String, HashMap<String, String>>,
     elements: Vec<String>,
     common: Vec<String>,
@@ -85,6 +86,7 @@ pub(super) struct Tables {
     macros: HashMap<String, Ty>,
     methods: HashMap<String, HashMap<String, Ty>>,
     closures: HashMap<String, HashMap<String, Ty>>,
+    turbofish: HashMap<String, Ty>,
     deref: HashMap<String, Ty>,
     common: HashSet<String>,
     wrappers: HashSet<String>,
@@ -101,6 +103,7 @@ impl Tables {
             macros: all(&types.macros),
             methods: types.methods.iter().map(|(k, v)| (k.clone(), all(v))).collect(),
             closures: types.closures.iter().map(|(k, v)| (k.clone(), all(v))).collect(),
+            turbofish: all(&types.turbofish),
             deref: all(&types.deref),
             common: types.common.iter().cloned().collect(),
             wrappers: types.wrappers.iter().cloned().collect(),
@@ -140,7 +143,8 @@ impl Tables {
 
     /// Result type of a known function.
     pub(super) fn function(&self, path: &str) -> Option<Ty> {
-        self.functions.get(path).cloned()
+        let any = || self.functions.get(&format!("{}::*", path.rsplit_once("::")?.0));
+        self.functions.get(path).or_else(any).cloned()
     }
 
     /// Result type of a known macro, by last segment.
@@ -150,13 +154,22 @@ impl Tables {
 
     /// Result type of a known method: by the receiver's full path, then by its last segment for std types.
     pub(super) fn method(&self, receiver: &Ty, name: &str) -> Option<Ty> {
-        let find = |key: &str| self.methods.get(key).and_then(|m| m.get(name)).map(|ty| fill(ty, receiver));
+        let find = |key: &str| {
+            let rows = self.methods.get(key)?;
+            rows.get(name).or_else(|| rows.get("*")).map(|ty| fill(ty, receiver))
+        };
         find(&receiver.path).or_else(|| if is_std(&receiver.path) { find(receiver.last()) } else { None })
     }
 
     /// Result type of a method that means the same on every receiver (`len`, `is_some`, `to_string`).
     pub(super) fn any_method(&self, receiver: &Ty, name: &str) -> Option<Ty> {
         self.methods.get("*").and_then(|m| m.get(name)).map(|ty| fill(ty, receiver))
+    }
+
+    /// Result of a method whose turbofish names the type it gives, on a receiver that is not known.
+    pub(super) fn turbofish(&self, name: &str, arguments: usize, asked: &Ty) -> Option<Ty> {
+        let row = self.turbofish.get(&format!("{name}/{arguments}"))?;
+        Some(fill(row, &Ty { path: String::new(), args: vec![asked.clone()] }))
     }
 
     /// Type of the first parameter of a closure given to a method of a known type.

@@ -8,8 +8,8 @@ use super::fold;
 use super::rebuild::{is_closed, once, rewrite, substitute};
 use super::tables::tables;
 use crate::ir::{
-    At, Call, CallValue, Callee, Exit, FormatPiece, Function, FunctionId, FunctionKind, Lit, Op, OpKind, OpRef,
-    Operand, Piece, Rvalue, TypeKind, UnaryOp, Use, Value, Var,
+    At, Call, CallValue, Callee, Exit, FormatPiece, Function, FunctionId, FunctionKind, Lit, OpKind, OpRef, Operand,
+    Piece, Rvalue, TypeKind, UnaryOp, Use, Value, Var,
 };
 
 /// Nested variables and calls that one question may follow, beyond receiver chains.
@@ -28,11 +28,18 @@ pub(super) struct Eval<'p> {
     low: usize,
     /// Results that are not final, for this question only.
     local: HashMap<(FunctionId, u32), Value>,
+    /// Builder variables being followed, each at a place.
+    pub(super) active: Vec<(FunctionId, Var, OpRef)>,
 }
 
 impl<'p> Eval<'p> {
     pub(super) fn new(program: &'p Program) -> Eval<'p> {
-        Eval { program, stack: Vec::new(), low: usize::MAX, local: HashMap::new() }
+        Eval { program, stack: Vec::new(), low: usize::MAX, local: HashMap::new(), active: Vec::new() }
+    }
+
+    /// The current results must not be kept.
+    pub(super) fn not_final(&mut self) {
+        self.low = 0;
     }
 
     pub(super) fn function(&self, id: FunctionId) -> &'p Function {
@@ -154,15 +161,11 @@ impl<'p> Eval<'p> {
     }
 
     fn compute_result(&mut self, f: FunctionId) -> Value {
-        let returns: Vec<&Operand> = self
-            .function(f)
-            .ops()
-            .filter_map(|(_, op)| match &op.kind {
-                OpKind::Return(operand, Exit::Return) => Some(operand),
-                _ => None,
-            })
-            .collect();
-        let values = returns.into_iter().map(|operand| self.operand(f, operand));
+        let returns = self.function(f).ops().filter_map(|(at, op)| match &op.kind {
+            OpKind::Return(operand, Exit::Return) => Some((at, operand)),
+            _ => None,
+        });
+        let values = returns.map(|(at, operand)| self.chained(f, operand, at));
         let values: Vec<Value> = values.filter(|v| !matches!(v, Value::Aggregate(path, _) if path == "Err")).collect();
         values.into_iter().reduce(Value::join).unwrap_or(Value::Unknown)
     }
@@ -173,12 +176,22 @@ impl<'p> Eval<'p> {
         if memo.defuse.uses[var.0 as usize].iter().any(|site| self.fills(f, site, var)) {
             return Value::Fresh("fill_bytes".to_owned());
         }
+        match self.grown_text(f, var) {
+            Some(text) => text,
+            None => self.defined(f, var),
+        }
+    }
+
+    /// All definitions of a variable joined.
+    pub(super) fn defined(&mut self, f: FunctionId, var: Var) -> Value {
+        let function = self.function(f);
+        let Some(memo) = self.program.memo.of(f, function) else { return Value::Unknown };
         let mut out: Option<Value> = None;
         for def in &memo.defuse.defs[var.0 as usize] {
             let value = match def {
                 Def::Param(i) => Value::Param(*i),
                 Def::Capture(j) => self.capture(f, *j),
-                Def::Op(at) => self.op(f, function.op(*at)),
+                Def::Op(at) => self.op_value(f, *at),
                 Def::Pattern(scrutinee, way) => {
                     let base = self.operand(f, scrutinee);
                     self.project(f, base, way)
@@ -218,13 +231,9 @@ impl<'p> Eval<'p> {
 
     /// The value of one definition alone.
     pub(super) fn op_value(&mut self, f: FunctionId, at: OpRef) -> Value {
-        self.op(f, self.function(f).op(at))
-    }
-
-    fn op(&mut self, f: FunctionId, op: &Op) -> Value {
-        match &op.kind {
+        match &self.function(f).op(at).kind {
             OpKind::Let(value) => self.rvalue(f, value),
-            OpKind::Call(call) => self.call(f, op, call),
+            OpKind::Call(call) => self.call(f, at, call),
             _ => Value::Unknown,
         }
     }
@@ -367,8 +376,13 @@ fn evaluated_anew(value: &Value) -> bool {
 impl Program {
     /// See [`Program::instantiate`].
     pub(super) fn instantiate_with(&self, value: &Value, call: &Call, caller: FunctionId) -> Value {
-        let args: Vec<Value> = call.args.iter().map(|arg| self.value(caller, arg)).collect();
-        substitute(value, &args)
+        let at = self.function(caller).calls().find(|(_, _, c)| std::ptr::eq(*c, call)).map(|(at, _, _)| at);
+        let mut eval = Eval::new(self);
+        let args = call.args.iter().map(|arg| match at {
+            Some(at) => eval.chained(caller, arg, at),
+            None => eval.operand(caller, arg),
+        });
+        substitute(value, &args.collect::<Vec<Value>>())
     }
 
     /// See [`Program::outer`].

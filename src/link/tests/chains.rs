@@ -85,3 +85,42 @@ fn only_steps_before_the_use() {
     let p = program(r#"let mut cmd = redis::cmd("SET"); cmd.arg(k); cmd.query_async(c).await?; cmd.arg("late");"#);
     assert_eq!(chain(&p, "f", "query_async"), r#"redis::cmd("SET").arg($0)"#);
 }
+
+#[test]
+fn builders_made_by_helpers() {
+    let p = link(&[(
+        "app",
+        r#"
+        use std::fmt::Write;
+        fn set(k: &str) -> redis::Cmd { let mut cmd = redis::cmd("SET"); cmd.arg(k).arg(1); cmd.arg("NX"); cmd }
+        fn key(id: &str) -> String { let mut k = String::with_capacity(20); k.push_str("lock:"); write!(k, "{}:x", id).unwrap(); k }
+        async fn run(cmd: &redis::Cmd, c: &mut C) { cmd.query_async(c).await; }
+        async fn f(c: &mut C) {
+            set("k").query_async(c).await;
+            let k = key("7");
+            let mut cmd = redis::cmd("DEL");
+            cmd.arg("z");
+            run(&cmd, c).await;
+        }"#,
+    )]);
+    assert_eq!(chain(&p, "app::f", "query_async"), r#"redis::cmd("SET").arg("k").arg(1).arg("NX")"#);
+    assert_eq!(super::value(&p, "app::f", "k"), r#""lock:7:x""#);
+    let (f, run) = (super::function(&p, "app::f"), super::function(&p, "app::run"));
+    let at = p.callers(run)[0].at;
+    let crate::ir::OpKind::Call(call) = &p.function(f).op(at).kind else { panic!() };
+    assert_eq!(super::show(&p.instantiate(&crate::ir::Value::Param(0), call, f)), r#"redis::cmd("DEL").arg("z")"#);
+}
+
+#[test]
+fn scripts_in_fields() {
+    let p = link(&[(
+        "app",
+        r#"
+        struct L { release: redis::Script }
+        impl L {
+            fn new() -> Self { L { release: redis::Script::new("return 1") } }
+            async fn f(&self, k: &str, c: &mut C) { self.release.key(k).arg(1).invoke_async(c).await; }
+        }"#,
+    )]);
+    assert_eq!(chain(&p, "L::f", "invoke_async"), r#"redis::Script::new("return 1").key($1).arg(1)"#);
+}
