@@ -141,7 +141,7 @@ impl Models {
                 Some(Match { row, certainty: Certainty::Full, receiver: false })
             }
             Callee::Method(name) => {
-                let rows: Vec<&Row> = self
+                let mut rows: Vec<&Row> = self
                     .by_method
                     .get(name)?
                     .iter()
@@ -152,6 +152,8 @@ impl Models {
                 if rows.is_empty() {
                     return None;
                 }
+                // Rows that name their receiver go before those of any connection.
+                rows.sort_by_key(|row| row.receiver.0.is_empty());
                 let types = receiver_types(program, function, receiver);
                 if !types.is_empty() {
                     let row = types.iter().find_map(|ty| rows.iter().find(|row| self.receiver_fits(row, ty)))?;
@@ -257,8 +259,14 @@ pub(super) fn loose_type(path: &str) -> String {
 /// Canonical paths of the types a receiver can have: itself, or the bounds of a generic, `impl` or `dyn` type.
 /// Empty when nothing is known.
 pub fn receiver_types(program: &Program, function: FunctionId, receiver: &Operand) -> Vec<String> {
-    let ty = program.receiver(function, receiver);
-    bounds(program, function, &ty)
+    let mut found = bounds(program, function, &program.receiver(function, receiver));
+    // A task handle or a channel's end is a future too: its own type counts beside that of its payload.
+    for ty in bounds(program, function, &program.ty(function, receiver)) {
+        if !found.contains(&ty) {
+            found.push(ty);
+        }
+    }
+    found
 }
 
 fn bounds(program: &Program, function: FunctionId, ty: &Ty) -> Vec<String> {

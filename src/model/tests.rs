@@ -323,6 +323,38 @@ fn fred_commands_pipelines_and_scripts() {
     }
 }
 
+#[test]
+fn handles() {
+    let cases = [
+        ("c: &redis::Client", "use redis::Commands;", "Pool $0"),
+        ("c: &mut redis::Connection", "use redis::Commands;", "Dedicated $0"),
+        ("c: redis::aio::ConnectionManager", "use redis::AsyncCommands;", "Multiplexed $0"),
+        ("c: &mut deadpool_redis::Connection", "use deadpool_redis::redis::AsyncCommands;", "Pinned $0"),
+        (
+            "c: &mut bb8::PooledConnection<'_, bb8_redis::RedisConnectionManager>",
+            "use bb8_redis::redis::AsyncCommands;",
+            "Pinned $0",
+        ),
+        ("c: &mut impl redis::AsyncCommands", "", "Unknown $0"),
+        ("c: &mut C", "use redis::AsyncCommands;", "Unknown $0"),
+    ];
+    for (parameter, import, expected) in cases {
+        let generics = if parameter.ends_with(" C") { "<C: AsyncCommands>" } else { "" };
+        let text = format!(
+            "{import} async fn f{generics}({parameter}) -> R<()> {{ let won: bool = c.set_nx(\"k\", 1).await?; }}"
+        );
+        let (program, _) = program(&text);
+        let lines = trips(&program).join("\n");
+        let expected = format!(
+            "1:acquire [SETNX] Str(\"k\") token Int(1) ttl Never; Single on {expected}; Ok(Bool(true)) | Ok(Bool(false))"
+        );
+        assert_eq!(lines, expected, "{parameter}");
+    }
+    let text = "use deadpool_redis::redis::AsyncCommands; struct S { pool: deadpool_redis::Pool }
+        impl S { async fn f(&self) -> R<()> { let mut con = self.pool.get().await?; let won: bool = con.set_nx(\"k\", 1).await?; } }";
+    assert!(trips(&program(text).0).join("\n").contains("on Pinned %"), "{:?}", trips(&program(text).0));
+}
+
 /// Prints every round trip below the directory in `LEASELINT_PROBE`, and what was not understood.
 #[test]
 #[ignore = "for looking at real code"]

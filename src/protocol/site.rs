@@ -196,7 +196,10 @@ fn builder_step<'v>(call: &'v CallValue, name: &str) -> Option<&'v Value> {
 /// What an operand is as a connection: kind by its type, identity by its value or variable.
 pub fn handle(program: &Program, models: &Models, function: FunctionId, operand: &Operand) -> Handle {
     let types = crate::model::receiver_types(program, function, operand);
-    let kind = types.iter().flat_map(|ty| models.type_roles(ty)).map(|(_, role)| handle_kind(role)).next();
+    let mut kinds = types.iter().flat_map(|ty| models.type_roles(ty)).map(|(_, role)| handle_kind(role));
+    let kind = kinds.next();
+    // A guard of a pool, whatever connection it leads to.
+    let kind = if kinds.any(|kind| kind == HandleKind::Pinned) { Some(HandleKind::Pinned) } else { kind };
     let value = strip_views(program.value(function, operand));
     let identity = match value {
         // Two calls that give a connection are equal as values, but not the same connection.
