@@ -5,6 +5,7 @@
 
 mod module;
 mod package;
+mod reach;
 mod read;
 mod root;
 mod select;

@@ -1,5 +1,7 @@
 //! Source files, places in them, and what could not be read.
 
+pub mod scan;
+
 use std::sync::Arc;
 
 /// Index of a [`SourceFile`] in [`Sources`].

@@ -5,7 +5,6 @@
 
 mod comment;
 mod insert;
-mod scan;
 
 pub use insert::insertions;
 

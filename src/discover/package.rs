@@ -277,7 +277,7 @@ fn exact(versions: Option<&Vec<String>>, requirement: Option<&str>) -> Option<St
 }
 
 /// Resolves `.` and `..` without asking the file system.
-fn normal(path: &Path) -> PathBuf {
+pub(super) fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {

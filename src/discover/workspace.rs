@@ -1,6 +1,7 @@
 //! The workspace: texts, packages, and the files that may be loaded later.
 
 use super::package::Package;
+use super::reach::{Found, Reach};
 use super::{module, read, root::report_path};
 use crate::frontend::ModuleContext;
 use crate::source::{FileId, Language, Problem, ProblemKind, Sources};
@@ -22,6 +23,8 @@ pub struct Workspace {
     pub files_read: usize,
     /// What was passed over, and why: report path, reason.
     pub skipped: Vec<(String, String)>,
+    /// Loaded Rust files that no `mod` declaration reaches from a crate root. Empty where there is no crate root.
+    pub unreached: BTreeSet<FileId>,
     /// Absolute root of the run; report paths are relative to it.
     pub(super) root: PathBuf,
     /// Where each loaded file stands.
@@ -30,6 +33,8 @@ pub struct Workspace {
     pub(super) owners: BTreeMap<FileId, usize>,
     /// Rust files not loaded, sorted by path.
     pub(super) rest: Vec<Unloaded>,
+    /// Which files the crates reach.
+    pub(super) reach: Reach,
     /// Files that were loaded, by absolute path.
     pub(super) loaded: BTreeMap<PathBuf, FileId>,
 }
@@ -186,9 +191,40 @@ impl Workspace {
         self.keep(vec![Loaded { path, language, package, content }]).first().copied()
     }
 
+    /// Where a file stands, and whether anything reaches it.
+    fn place(
+        &mut self,
+        id: FileId,
+        path: &Path,
+        language: Language,
+        owner: Option<usize>,
+        coming: &[PathBuf],
+    ) -> ModuleContext {
+        let package = owner.and_then(|i| self.packages.get(i));
+        let mut context = module::context(package, path, &self.root);
+        let Some(package) = package.filter(|_| language == Language::Rust && self.root.is_absolute() && !context.test)
+        else {
+            return context;
+        };
+        let rest = self.rest.iter().filter(|file| file.package == owner).map(|file| file.path.as_path());
+        let others = self.loaded.keys().chain(coming).filter(|p| p.starts_with(&package.directory));
+        match self.reach.of(package, path, rest.chain(others.map(PathBuf::as_path))) {
+            Found::Usual => {}
+            Found::Path(by, name) => {
+                context = module::context(Some(package), &by, &self.root);
+                context.module = format!("{}::{name}", context.module);
+            }
+            Found::Not => {
+                self.unreached.insert(id);
+            }
+        }
+        context
+    }
+
     /// Takes files into the sources, in the given order.
     pub(super) fn keep(&mut self, files: Vec<Loaded>) -> Vec<FileId> {
         let mut ids = Vec::new();
+        let coming: Vec<PathBuf> = files.iter().map(|file| file.path.clone()).collect();
         for Loaded { path, language, package, content } in files {
             let text = match content {
                 Ok((text, notice)) => {
@@ -202,7 +238,7 @@ impl Workspace {
             };
             let shown = report_path(&self.root, &path);
             let id = self.sources.add(shown, language, text);
-            let context = module::context(package.and_then(|i| self.packages.get(i)), &path, &self.root);
+            let context = self.place(id, &path, language, package, &coming);
             self.contexts.insert(id, context);
             if let Some(package) = package {
                 self.owners.insert(id, package);

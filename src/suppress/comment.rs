@@ -1,6 +1,6 @@
 //! The form of a comment: `leaselint: allow(rule, rule) reason`.
 
-use super::scan::{self, Kind};
+use crate::source::scan::{self, Kind};
 use crate::source::{Language, SourceFile, Span};
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Writing comments: `--add-allow`.
 
-use super::scan;
 use crate::finding::{Edit, Finding};
+use crate::source::scan;
 use crate::source::{Language, Sources, Span};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,11 +1,11 @@
 //! Where comments and literals lie in a text. No parser: it works on files that do not parse.
 
-use crate::source::Language;
+use super::Language;
 use std::ops::Range;
 
 /// What a stretch of text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// A comment.
     Comment,
     /// A string literal.
@@ -13,7 +13,7 @@ pub(super) enum Kind {
 }
 
 /// Comments and string literals of a text in order. What is unterminated goes to the end.
-pub(super) fn scan(language: Language, text: &str) -> Vec<(Kind, Range<usize>)> {
+pub fn scan(language: Language, text: &str) -> Vec<(Kind, Range<usize>)> {
     let mut scanner = Scanner { text: text.as_bytes(), at: 0, found: Vec::new() };
     while scanner.at < scanner.text.len() {
         match language {
