@@ -3,7 +3,7 @@
 use crate::analysis::Analyzer;
 use crate::analysis::lock::Locks;
 use crate::discover::{Names, Workspace};
-use crate::finding::Finding;
+use crate::finding::{Confidence, Finding};
 use crate::frontend::sql::{Dialect, schema::SchemaFacts};
 use crate::frontend::{self, pooler, pooler::PoolerFacts};
 use crate::ir::{FunctionKind, Unit};
@@ -119,6 +119,7 @@ fn analyse(mut workspace: Workspace, options: &Options) -> Outcome {
     let opaque: Vec<Span> = units.iter().flat_map(|u| u.opaque.iter().copied()).collect();
     let files_lowered = files.iter().filter(|id| workspace.sources.get(**id).language != Language::Config).count();
     let files_read = workspace.files_read;
+    let unreached = std::mem::take(&mut workspace.unreached);
     let models = options.models.as_ref().unwrap_or(Models::builtin());
     let versions = versions(&workspace, &files, models);
     let mut schema = SchemaFacts::default();
@@ -134,7 +135,14 @@ fn analyse(mut workspace: Workspace, options: &Options) -> Outcome {
     let mut program = Program::link(workspace.sources, units);
     program.schema = schema;
     let understood = model::apply(&mut program, models, &versions);
-    let (findings, locks) = judge(&program, &poolers, options);
+    let (mut findings, locks) = judge(&program, &poolers, options);
+    // What no crate root reaches is probably not built: a finding there is less sure.
+    for finding in findings.iter_mut().filter(|f| unreached.contains(&f.span.file)) {
+        finding.confidence = match finding.confidence {
+            Confidence::High => Confidence::Medium,
+            Confidence::Medium | Confidence::Low => Confidence::Low,
+        };
+    }
     let unread = |kind| problems.iter().filter(|p| p.kind == kind).count();
     let mut not_understood: Vec<(Span, String)> =
         understood.missed.into_iter().map(|m| (m.span, format!("`{}`: {}", m.name, m.why))).collect();
@@ -147,7 +155,7 @@ fn analyse(mut workspace: Workspace, options: &Options) -> Outcome {
         items_unread: unread(ProblemKind::PartUnread),
         understood: understood.understood,
         not_understood,
-        unreached: Vec::new(),
+        unreached: unreached.iter().map(|id| program.sources.get(*id).path.clone()).collect(),
     };
     let unjudged = if options.include_tests {
         Vec::new()

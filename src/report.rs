@@ -160,6 +160,9 @@ impl Report<'_> {
         if stats.items_unread > 0 {
             parts.push(format!("{} not readable", count(stats.items_unread, "part")));
         }
+        if !stats.unreached.is_empty() {
+            parts.push(format!("{} reached by no `mod`", count(stats.unreached.len(), "file")));
+        }
         parts.push(format!(
             "{} understood, {} not",
             count(stats.understood, "lock operation"),

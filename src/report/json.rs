@@ -44,6 +44,7 @@ pub fn document(report: &Report<'_>) -> Value {
             "files_read": stats.files_read,
             "files_unread": stats.files_unread,
             "parts_unread": stats.items_unread,
+            "files_unreached": stats.unreached.len(),
             "operations_understood": stats.understood,
             "operations_not_understood": stats.not_understood.len(),
         },

@@ -1,0 +1,1 @@
+fn f() { redis::cmd("SETNX"); }

@@ -1,0 +1,1 @@
+pub async fn f(c: &mut redis::aio::ConnectionManager) -> redis::RedisResult<()> { let ok: Option<String> = redis::cmd("SET").arg("lock:a").arg("x").arg("NX").query_async(c).await?; if ok.is_none() { return Ok(()); } let _: () = redis::cmd("DEL").arg("lock:a").query_async(c).await?; Ok(()) }

@@ -1,0 +1,1 @@
+mod a; #[path = "../other/moved.rs"] mod moved; mod inl { mod deep; }
