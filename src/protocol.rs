@@ -8,7 +8,7 @@ mod site;
 pub mod sql;
 pub mod time;
 
-pub use site::{Outcome, Site, api_acquire, handle, handle_kind, project, root, ttl};
+pub use site::{Outcome, Passed, Site, api_acquire, handle, handle_kind, project, root, root_param, ttl};
 
 use crate::model::Protocol;
 
@@ -20,6 +20,14 @@ pub fn call(site: &Site<'_>) -> Outcome {
         Protocol::Time => time::call(site),
         Protocol::External => external::call(site),
         Protocol::Sql => sql::call(site),
+    }
+}
+
+/// What a call does that reaches a function which runs what the caller brings. `site` has the row of the running call.
+pub fn passed(site: &Site<'_>, passed: Passed) -> Outcome {
+    match site.row.protocol {
+        Protocol::Redis => redis::run(site, passed),
+        _ => Outcome::Silent,
     }
 }
 

@@ -1,11 +1,14 @@
 //! Hangs a [`RoundTrip`] on every call that is understood, and counts those that are not.
 
 use super::matching::Imports;
-use super::{Models, Versions};
-use crate::ir::{Callee, FunctionId, OpKind, OpRef, RoundTrip};
+use super::{Models, Row, Versions};
+use crate::ir::{Callee, Certainty, FunctionId, OpKind, OpRef, RoundTrip};
 use crate::link::Program;
-use crate::protocol::{Outcome, Site};
+use crate::protocol::{Outcome, Passed, Site};
 use crate::source::Span;
+
+/// Levels of helpers between a command and the call that sends it.
+const HELPERS: usize = 3;
 
 /// How much was understood (DESIGN, invariant 9: blindness shows).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +34,8 @@ pub struct Missed {
 /// `Cargo.lock`; where a crate is missing, rows are chosen by the number and shape of arguments.
 pub fn apply(program: &mut Program, models: &Models, versions: &Versions) -> Understood {
     let mut found: Vec<(FunctionId, OpRef, RoundTrip)> = Vec::new();
+    // Functions that run what their callers bring.
+    let mut helpers: Vec<(FunctionId, Passed, &Row, Certainty)> = Vec::new();
     let mut result = Understood::default();
     let sql = crate::protocol::sql::Context::of(program);
     let imports = Imports::of(program, models);
@@ -57,6 +62,11 @@ pub fn apply(program: &mut Program, models: &Models, versions: &Versions) -> Und
             });
             match site.as_ref().map(crate::protocol::call) {
                 Some(Outcome::Effect(trip)) => found.push((id, at, *trip)),
+                Some(Outcome::Passed(what)) => {
+                    if let Some(site) = site {
+                        helpers.push((id, *what, site.row, site.certainty));
+                    }
+                }
                 Some(Outcome::Opaque(why)) if !function.test && call.targets.is_empty() => {
                     result.missed.push(Missed { span: op.span, name: call.name().to_owned(), why });
                 }
@@ -70,6 +80,46 @@ pub fn apply(program: &mut Program, models: &Models, versions: &Versions) -> Und
                 }
             }
         }
+    }
+    for round in 0..HELPERS {
+        let mut outer = Vec::new();
+        for (helper, what, row, certainty) in helpers {
+            let callee = program.function(helper);
+            let callers = program.callers(helper);
+            if callers.is_empty() && !callee.test && round == 0 {
+                let why = "it runs what its caller brings, and no caller is known".to_owned();
+                result.missed.push(Missed { span: callee.span, name: callee.name.clone(), why });
+            }
+            for caller in callers {
+                let function = program.function(caller.function);
+                let op = function.op(caller.at);
+                let OpKind::Call(call) = &op.kind else { continue };
+                let site = Site {
+                    program,
+                    models,
+                    versions,
+                    imports: &imports,
+                    sql: &sql,
+                    function: caller.function,
+                    at: caller.at,
+                    span: op.span,
+                    dst: op.dst,
+                    call,
+                    row,
+                    certainty,
+                    has_receiver: matches!(call.callee, Callee::Method(_)),
+                };
+                match crate::protocol::passed(&site, what.at_caller(&site, callee)) {
+                    Outcome::Effect(trip) => found.push((caller.function, caller.at, *trip)),
+                    Outcome::Passed(what) => outer.push((caller.function, *what, row, certainty)),
+                    Outcome::Opaque(why) if !function.test => {
+                        result.missed.push(Missed { span: op.span, name: call.name().to_owned(), why });
+                    }
+                    _ => {}
+                }
+            }
+        }
+        helpers = outer;
     }
     for (id, at, trip) in found {
         let function = &mut program.functions[id.0 as usize];

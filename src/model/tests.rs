@@ -324,6 +324,40 @@ fn fred_commands_pipelines_and_scripts() {
 }
 
 #[test]
+fn helpers_that_run_what_they_are_given() {
+    let text = "use redis::aio::MultiplexedConnection;
+        struct S { con: MultiplexedConnection }
+        const UNLOCK: &str = \"if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end\";
+        impl S {
+            async fn run<T: redis::FromRedisValue>(&self, cmd: &redis::Cmd) -> redis::RedisResult<T> {
+                let mut con = self.con.clone();
+                cmd.query_async(&mut con).await
+            }
+            async fn eval(&self, script: &redis::Script, key: &str, token: &str) -> redis::RedisResult<i64> {
+                script.key(key).arg(token).invoke_async(&mut self.con.clone()).await
+            }
+            async fn lock(&self, key: &str, token: &str) -> redis::RedisResult<bool> {
+                let mut cmd = redis::cmd(\"SET\");
+                cmd.arg(key).arg(token).arg(\"NX\").arg(\"EX\").arg(30);
+                let won: Option<String> = self.run(&cmd).await?;
+                Ok(won.is_some())
+            }
+            async fn unlock(&self, name: &str, mine: &str) -> redis::RedisResult<()> {
+                let script = redis::Script::new(UNLOCK);
+                self.eval(&script, name, mine).await?;
+                Ok(())
+            }
+        }";
+    let (program, understood) = program(text);
+    assert_eq!(understood.missed, []);
+    assert_eq!(
+        trips(&program).join("\n"),
+        "13:acquire [SET NX EX] $1 token $2 ttl Duration(30000000000) Seconds; Single on Multiplexed S.con; Ok(Some(Str(\"OK\"))) | Ok(None)\n\
+         19:release [DEL] $1 = $2; Script on Multiplexed S.con; Ok(Int(1)) | Ok(Int(0))"
+    );
+}
+
+#[test]
 fn handles() {
     let cases = [
         ("c: &redis::Client", "use redis::Commands;", "Pool $0"),

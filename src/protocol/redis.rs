@@ -11,7 +11,7 @@ pub use command::{Arg, Command, Meaning, Reading, Wire as WireReply, member};
 pub use reply::{Conversion, convert};
 pub use wire::Wire;
 
-use super::{Outcome, Site};
+use super::{Outcome, Passed, Site, root_param};
 use crate::ir::{Atomicity, Effect, Handle, Reply, RoundTrip, Shape, Ty, Value};
 use crate::model::{ReplyKind, Role, TypeRole};
 
@@ -55,17 +55,10 @@ pub fn takes_by_name(wire: &[String]) -> bool {
 
 /// A call that matched a row of this protocol.
 pub fn call(site: &Site<'_>) -> Outcome {
-    let builder = Builder {
-        models: site.models,
-        versions: site.versions,
-        file: site.row.file,
-        span: site.span,
-        scope: Some((site.program, site.function)),
-    };
     match site.row.role {
-        Role::Command => command(site, &builder),
-        Role::Execute => execute(site, &builder),
-        Role::Eval => eval(site, &builder),
+        Role::Command => command(site, &builder(site)),
+        Role::Execute => execute(site),
+        Role::Eval => eval(site),
         _ => Outcome::Silent,
     }
 }
@@ -87,36 +80,60 @@ fn command(site: &Site<'_>, builder: &Builder<'_>) -> Outcome {
         return Outcome::Silent;
     }
     let line = builder.line(&site.row.wire, &args, site.span);
-    send(site, vec![line], Atomicity::Single, site.handle(receiver))
+    send(site, vec![line], Atomicity::Single, site.handle(receiver), asked(site))
 }
 
 /// Runs what a chain has built.
-fn execute(site: &Site<'_>, builder: &Builder<'_>) -> Outcome {
+fn execute(site: &Site<'_>) -> Outcome {
     let runs = match &site.row.runs {
         Some(place) => site.operand(place),
         None => site.receiver(),
     };
     let Some(runs) = runs else { return Outcome::Opaque("nothing to run".into()) };
+    let runs = site.value_of(runs);
     let mut handle = site.on();
-    let value = site.value_of(runs);
-    if let Some(kind) = client_kind(site, &value) {
+    if let Some(kind) = client_kind(site, &runs) {
         handle.kind = kind;
     }
-    match builder.build(&value) {
-        Some(Built::Command(line)) => send(site, vec![line], Atomicity::Single, handle),
+    let (keys, args) = (site.value_at(&site.row.key), site.value_at(&site.row.value));
+    run(site, Passed { runs, keys, args, is_text: false, handle, asked: asked(site) })
+}
+
+/// Runs what was brought here, or says that a parameter brings it.
+pub fn run(site: &Site<'_>, passed: Passed) -> Outcome {
+    let builder = builder(site);
+    let more = |value: &Option<Value>| value.as_ref().map(|value| builder.flatten(value, 0)).unwrap_or_default();
+    if passed.is_text {
+        if root_param(&passed.runs).is_some() {
+            return Outcome::Passed(Box::new(passed));
+        }
+        let (keys, args) = (more(&passed.keys), more(&passed.args));
+        let script = ScriptCall { text: passed.runs, keys, args, span: site.span };
+        return run_script(site, &script, passed.handle, &passed.asked);
+    }
+    match builder.build(&passed.runs) {
+        Some(Built::Command(line)) => send(site, vec![line], Atomicity::Single, passed.handle, passed.asked),
         Some(Built::Pipeline(lines, atomic)) => {
             let atomicity = if atomic || site.row.atomic { Atomicity::Multi } else { Atomicity::Pipeline };
-            send(site, lines, atomicity, handle)
+            send(site, lines, atomicity, passed.handle, passed.asked)
         }
         Some(Built::Script(mut script)) => {
-            let more = |place: &Option<crate::model::Place>| {
-                site.value_at(place).map(|value| builder.flatten(&value, 0)).unwrap_or_default()
-            };
-            script.keys.extend(more(&site.row.key));
-            script.args.extend(more(&site.row.value));
-            run_script(site, &script, handle)
+            script.keys.extend(more(&passed.keys));
+            script.args.extend(more(&passed.args));
+            run_script(site, &script, passed.handle, &passed.asked)
         }
+        None if root_param(&passed.runs).is_some() => Outcome::Passed(Box::new(passed)),
         Some(Built::Options(_)) | None => Outcome::Opaque("the command is built where it cannot be followed".into()),
+    }
+}
+
+fn builder<'a>(site: &Site<'a>) -> Builder<'a> {
+    Builder {
+        models: site.models,
+        versions: site.versions,
+        file: site.row.file,
+        span: site.span,
+        scope: Some((site.program, site.function)),
     }
 }
 
@@ -143,17 +160,14 @@ fn client_kind(site: &Site<'_>, value: &Value) -> Option<crate::ir::HandleKind> 
 }
 
 /// A script given with its keys and arguments in one call.
-fn eval(site: &Site<'_>, builder: &Builder<'_>) -> Outcome {
-    let list = |place: &Option<crate::model::Place>| {
-        site.value_at(place).map(|value| builder.flatten(&value, 0)).unwrap_or_default()
-    };
-    let text = site.value_at(&site.row.script).unwrap_or(Value::Unknown);
-    let script = ScriptCall { text, keys: list(&site.row.key), args: list(&site.row.value), span: site.span };
-    run_script(site, &script, site.on())
+fn eval(site: &Site<'_>) -> Outcome {
+    let runs = site.value_at(&site.row.script).unwrap_or(Value::Unknown);
+    let (keys, args) = (site.value_at(&site.row.key), site.value_at(&site.row.value));
+    run(site, Passed { runs, keys, args, is_text: true, handle: site.on(), asked: asked(site) })
 }
 
 /// A script that is called with these keys and arguments.
-fn run_script(site: &Site<'_>, call: &ScriptCall, handle: Handle) -> Outcome {
+fn run_script(site: &Site<'_>, call: &ScriptCall, handle: Handle, asked: &Ty) -> Outcome {
     let Some(text) = call.text.as_str() else { return Outcome::Opaque("the script's text is not known".into()) };
     let exact = |list: &[Arg]| (!list.iter().any(|arg| arg.many || arg.conditional)).then_some(list.len());
     let entry = script::Entry { keys: exact(&call.keys), args: exact(&call.args), function: None };
@@ -170,8 +184,8 @@ fn run_script(site: &Site<'_>, call: &ScriptCall, handle: Handle) -> Outcome {
     if summary.effects.is_empty() {
         return Outcome::Silent;
     }
-    let (asked, how) = (asked(site), conversion(site));
-    let reply = summary.replies.map(|(held, lost)| by_kind(site, &held, &lost, &asked, how));
+    let how = conversion(site);
+    let reply = summary.replies.map(|(held, lost)| by_kind(site, &held, &lost, asked, how));
     Outcome::Effect(Box::new(RoundTrip {
         handle,
         effects: summary.effects,
@@ -184,9 +198,8 @@ fn run_script(site: &Site<'_>, call: &ScriptCall, handle: Handle) -> Outcome {
 }
 
 /// One round trip of one or several commands.
-fn send(site: &Site<'_>, lines: Vec<Command>, atomicity: Atomicity, handle: Handle) -> Outcome {
+fn send(site: &Site<'_>, lines: Vec<Command>, atomicity: Atomicity, handle: Handle, asked: Ty) -> Outcome {
     let single = atomicity == Atomicity::Single;
-    let asked = asked(site);
     let reading = match asked.last() {
         "bool" | "i32" | "i64" | "u32" | "u64" | "usize" | "isize" if single => Reading::Tested,
         _ => Reading::Other,
@@ -196,7 +209,7 @@ fn send(site: &Site<'_>, lines: Vec<Command>, atomicity: Atomicity, handle: Hand
         && matches!(line.name.as_str(), "EVAL" | "EVALSHA" | "EVAL_RO" | "EVALSHA_RO" | "FCALL" | "FCALL_RO")
     {
         return match script_line(line) {
-            Some(script) => run_script(site, &script, handle),
+            Some(script) => run_script(site, &script, handle, &asked),
             None => Outcome::Opaque("the number of keys is not known".into()),
         };
     }

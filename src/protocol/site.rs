@@ -17,6 +17,25 @@ pub enum Outcome {
     Silent,
     /// It does something that could not be read: why.
     Opaque(String),
+    /// It runs what a parameter of its function brings: the callers say what that is.
+    Passed(Box<Passed>),
+}
+
+/// Something that is run but made by the caller, in the terms of the function that runs it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Passed {
+    /// The command, pipeline, script or statement.
+    pub runs: Value,
+    /// Keys and arguments that the running call adds to a script.
+    pub keys: Option<Value>,
+    /// See `keys`.
+    pub args: Option<Value>,
+    /// The running call takes the script's text.
+    pub is_text: bool,
+    /// What it runs on.
+    pub handle: Handle,
+    /// The type the reply is read as.
+    pub asked: Ty,
 }
 
 /// A call with its row.
@@ -48,6 +67,75 @@ pub struct Site<'a> {
     pub certainty: Certainty,
     /// The first operand is the receiver.
     pub has_receiver: bool,
+}
+
+impl Passed {
+    /// The same at a call of the function that runs it, in the terms of the caller.
+    pub fn at_caller(&self, site: &Site<'_>, callee: &Function) -> Passed {
+        let bring = |value: &Value| site.program.instantiate(value, site.call, site.function);
+        // The chain, not the plain value: the caller may keep the builder in a variable that later statements change.
+        let operand = root_param(&self.runs).and_then(|index| site.call.args.get(index as usize));
+        let runs = match operand {
+            Some(operand) => on_root(&self.runs, site.value_of(operand), &bring),
+            None => bring(&self.runs),
+        };
+        let ret = callee.ret.success();
+        let generic = callee.generics.iter().any(|(name, _)| *name == ret.path);
+        let expected = || site.dst.map(|dst| site.program.expected(site.function, dst)).unwrap_or_default();
+        let asked = if ret.is_unknown() || generic { expected() } else { ret };
+        let mut handle = self.handle.clone();
+        if let Value::Param(index) = handle.identity
+            && let Some(operand) = site.call.args.get(index as usize)
+        {
+            let outer = site.handle(operand);
+            handle.identity = outer.identity;
+            if handle.kind == HandleKind::Unknown {
+                handle.kind = outer.kind;
+            }
+        } else {
+            handle.identity = bring(&handle.identity);
+        }
+        Passed {
+            runs,
+            keys: self.keys.as_ref().map(bring),
+            args: self.args.as_ref().map(bring),
+            is_text: self.is_text,
+            handle,
+            asked,
+        }
+    }
+}
+
+/// The parameter that a builder chain begins with.
+pub fn root_param(value: &Value) -> Option<u32> {
+    let mut next = value;
+    for _ in 0..512 {
+        match next {
+            Value::Param(index) => return Some(*index),
+            Value::Call(call) if call.name.starts_with('.') => next = call.args.first()?,
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// The steps of a chain on another beginning, their arguments brought into other terms.
+fn on_root(chain: &Value, root: Value, bring: &dyn Fn(&Value) -> Value) -> Value {
+    let mut steps: Vec<&CallValue> = Vec::new();
+    let mut next = chain;
+    while let Value::Call(call) = next {
+        steps.push(call);
+        match call.args.first() {
+            Some(inner) => next = inner,
+            None => break,
+        }
+    }
+    steps.into_iter().rev().fold(root, |value, call| {
+        let mut call = call.clone();
+        let rest: Vec<Value> = call.args.iter().skip(1).map(bring).collect();
+        call.args = std::iter::once(value).chain(rest).collect();
+        Value::Call(Box::new(call))
+    })
 }
 
 impl<'a> Site<'a> {
