@@ -3,6 +3,7 @@
 mod calls;
 mod combinators;
 mod drops;
+pub mod dsn;
 mod explore;
 pub mod fate;
 mod flow;

@@ -40,8 +40,9 @@ mod values;
 mod yaml;
 
 pub use describe::describe;
-pub use dsn::{Part, Target};
+pub use dsn::{Part, Target, is_dsn};
 pub use facts::{Dsn, May, Mode, Pooler, PoolerFacts, Resolution, Route, Software};
+pub use value::names_database;
 
 use std::sync::LazyLock;
 

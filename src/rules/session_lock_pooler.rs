@@ -1,5 +1,6 @@
 //! `session-lock-pooler`: a session-level lock behind a pooler that gives the session to others between transactions.
 
+use crate::analysis::dsn;
 use crate::analysis::lock::{Lock, Use};
 use crate::analysis::origin_call;
 use crate::finding::{Actor, Confidence, Finding, Severity};
@@ -34,7 +35,8 @@ fn meets<'c>(cx: &'c Context<'_>, taken: &Use) -> Option<(&'c Route, Confidence)
     let file = cx.program.function(taken.function).file();
     let path = &cx.program.sources.get(file).path;
     let handle = origin_call(cx.program, taken.origin().site)?.effect.as_ref().map(|t| &t.handle)?;
-    let (route, certain) = cx.poolers.harm_to(&handle.origin, path)?;
+    let origin = dsn::origin(cx.program, &taken.id.0, &handle.identity);
+    let (route, certain) = cx.poolers.harm_to(&origin, path)?;
     Some((route, if certain { Confidence::High } else { Confidence::Medium }))
 }
 

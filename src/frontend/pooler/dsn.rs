@@ -49,8 +49,8 @@ pub struct Target {
     pub replication: bool,
 }
 
-/// True if the text looks like the address of a PostgreSQL database.
-pub(super) fn looks_like(text: &str) -> bool {
+/// True if the text is the address of a PostgreSQL database: a URL, or keywords and values.
+pub fn is_dsn(text: &str) -> bool {
     scheme_end(text).is_some() || keyword_pairs(text).is_some()
 }
 

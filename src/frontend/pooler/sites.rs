@@ -40,7 +40,7 @@ pub(super) fn of_vars(vars: &[ServiceVar], lookup: &dyn Lookup) -> Vec<Site> {
         }
         let value = one.var.value.as_ref().map(|value| expand(value, lookup));
         match value.as_deref() {
-            Some(value) if dsn::looks_like(value) => sites.push(site(name, one.at(), dsn::parse(value))),
+            Some(value) if dsn::is_dsn(value) => sites.push(site(name, one.at(), dsn::parse(value))),
             Some(value) if value == HOLE.to_string() && names_dsn(name) => sites.push(site(name, one.at(), None)),
             None if names_dsn(name) => sites.push(site(name, one.at(), None)),
             Some(value) => {
@@ -142,7 +142,7 @@ impl Walk<'_> {
     fn scalar(&mut self, text: &Text, path: &[String]) {
         match text.value.split_once('=') {
             // `- DATABASE_URL=postgres://..` in a list
-            Some((name, value)) if is_variable(name) && dsn::looks_like(value) => {
+            Some((name, value)) if is_variable(name) && dsn::is_dsn(value) => {
                 let value = Text { value: value.to_string(), place: text.place.clone() };
                 self.named(name, &value);
             }
@@ -160,7 +160,7 @@ impl Walk<'_> {
         // a scheme must be there: keyword strings are too like prose
         if text.value.contains("://") && text.value.len() < 4096 {
             let value = expand(&text.value, self.lookup);
-            if dsn::looks_like(&value) {
+            if dsn::is_dsn(&value) {
                 self.sites.push(site(name, self.at(text.place.clone()), dsn::parse(&value)));
             }
         }

@@ -157,7 +157,8 @@ fn names_another(value: &Value, depth: usize) -> bool {
     }
 }
 
-fn names_database(name: &str) -> bool {
+/// The name of a variable, field or key is one of a database address.
+pub fn names_database(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["database", "postgres", "pg_", "db_", "dsn", "direct_url", "migration"].iter().any(|word| name.contains(word))
 }
