@@ -256,7 +256,10 @@ fn migrate(site: &Site<'_>) -> Outcome {
     };
     let release = Release { backend, kind: LockKind::Session, key, check: OwnerCheck::Server, all: false };
     // The lock is taken and given back on one connection inside the call, whatever the caller's handle is.
-    let handle = Handle { kind: HandleKind::Pinned, ..on(site) };
+    let mut handle = on(site);
+    if matches!(handle.kind, HandleKind::Pool | HandleKind::Unknown) {
+        handle.kind = HandleKind::Pinned;
+    }
     let kinds =
         vec![("migration lock", EffectKind::Acquire(acquire)), ("migration unlock", EffectKind::Release(release))];
     effect(site, handle, kinds, None)

@@ -12,7 +12,11 @@ use crate::protocol::Site;
 /// The handle of an executor operand.
 pub(super) fn handle(site: &Site<'_>, operand: &Operand) -> Handle {
     let mut handle = site.handle(operand);
-    let value = site.program.value(site.function, operand);
+    let given = site.program.value(site.function, operand);
+    let value = passed(site, given.clone());
+    if value != given && matches!(value, Value::Param(_) | Value::Field(..) | Value::TypeField(..) | Value::Local(..)) {
+        handle.identity = site.program.absolute(site.function, &value);
+    }
     if matches!(&value, Value::Field(base, _) if matches!(**base, Value::Call(_)))
         && let Some(var) = crate::protocol::root(site.context(), operand)
     {
@@ -31,6 +35,27 @@ pub(super) fn handle(site: &Site<'_>, operand: &Operand) -> Handle {
         handle.kind = HandleKind::Dedicated;
     }
     handle
+}
+
+/// The value below calls that give their receiver back (`tx.acquire()` of a transaction).
+fn passed(site: &Site<'_>, value: Value) -> Value {
+    let mut value = value;
+    for _ in 0..4 {
+        let inner = match &value {
+            Value::Call(call) => {
+                let row = site.models.find_value(call, None, site.versions).map(|m| m.row);
+                let passes =
+                    row.is_some_and(|r| r.role == Role::PassThrough && r.protocol == crate::model::Protocol::Sql);
+                call.args.first().filter(|_| passes).cloned()
+            }
+            _ => None,
+        };
+        match inner {
+            Some(inner) => value = inner,
+            None => break,
+        }
+    }
+    value
 }
 
 /// Kind by what made the value; for parameters of transaction closures also the identity that all their views share.

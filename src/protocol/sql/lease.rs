@@ -9,7 +9,7 @@
 
 mod time;
 
-use super::rows::{Condition, Dml, conflict_guard, dmls, guard, inserted_expr, own_column};
+use super::rows::{Condition, Dml, conditions, dmls, guard, inserted_expr, own_column};
 use super::{Binds, Context, Reading, Text, row_key, text};
 use crate::frontend::sql::ast::*;
 use crate::frontend::sql::{Dialect, statements, walk};
@@ -66,7 +66,6 @@ struct Claim<'a> {
     owner: Option<(String, &'a Expr)>,
     until: Option<(String, &'a Expr)>,
     form: AcquireForm,
-    conditions: Vec<Condition>,
 }
 
 fn has(name: &str, words: &[&str]) -> bool {
@@ -223,17 +222,18 @@ fn claim<'a>(reading: &Reading<'_>, dml: &Dml<'a>) -> Option<Claim<'a>> {
         let fits = guarded
             && (lock_table(&table.name) && (owner.is_some() || until.is_some())
                 || owner.is_some() && until.is_some() && lock_table(&table.name));
-        return fits.then_some(Claim { table, owner, until, form: AcquireForm::SetIfAbsent, conditions: Vec::new() });
+        return fits.then_some(Claim { table, owner, until, form: AcquireForm::SetIfAbsent });
     }
     // The same column is tested as expired (or the row as free) and set.
-    let set_again = expired.iter().find(|c| set.iter().any(|(s, e)| s == c && taken(e))).cloned();
+    let lease_like = |c: &String| until_name(c) && !schedule_name(c);
+    let again = |c: &&String| set.iter().any(|(s, e)| s == *c && taken(e));
+    let set_again = expired.iter().find(|c| again(c) && lease_like(c)).or_else(|| expired.iter().find(again)).cloned();
     let skips = dml.choosers().iter().any(|s| s.locks.iter().any(|l| l.wait == Wait::SkipLocked));
     let freed = free.iter().any(|c| set.iter().any(|(s, e)| s == c && taken(e)));
     let until = match &set_again {
         Some(column) => set.iter().find(|(c, _)| c == column).map(|(c, e)| ((*c).to_string(), *e)),
         None => until_of(&|c, e| future(c, e)).or_else(|| until_of(&|c, e| clock(c, e))),
     };
-    let lease_like = |c: &String| until_name(c) && !schedule_name(c);
     let takeover = expired.iter().any(|c| lease_like(c) || owner.is_some() && !schedule_name(c));
     let accepted = match (&owner, &until) {
         (Some(_), _) if takeover => true,
@@ -244,11 +244,7 @@ fn claim<'a>(reading: &Reading<'_>, dml: &Dml<'a>) -> Option<Claim<'a>> {
     if !accepted {
         return None;
     }
-    let conditions = match &dml.statement.kind {
-        StatementKind::Insert(i) => conflict_guard(reading, i),
-        _ => guard(reading, dml),
-    };
-    Some(Claim { table, owner, until, form: AcquireForm::RowClaim, conditions: conditions.unwrap_or_default() })
+    Some(Claim { table, owner, until, form: AcquireForm::RowClaim })
 }
 
 fn constant(e: &Expr) -> bool {
@@ -272,12 +268,18 @@ fn owner_check(known: Option<&LeaseColumns>, conditions: Option<&[Condition]>) -
     }
 }
 
-/// Key of the row by its conditions: compared columns that are neither owner nor time nor constants.
-fn key(known: Option<&LeaseColumns>, table: &Table, conditions: &[Condition]) -> Value {
-    let values = conditions
+/// Key of the row by the statement's own conditions: compared columns that are neither owner nor time nor constants.
+/// Unknown where a sub-select chooses the rows.
+fn key(reading: &Reading<'_>, known: Option<&LeaseColumns>, table: &Table, dml: &Dml<'_>) -> Value {
+    let mut list = Vec::new();
+    if let Some(filter) = dml.filter().filter(|_| dml.choosers().is_empty()) {
+        conditions(reading, table, filter, "", &mut list);
+    }
+    let values = list
         .iter()
         .filter(|(c, op, v)| {
-            let state = matches!(v, Value::Const(Lit::Bool(_)) | Value::Path(_)) || has(c, &["status", "state"]);
+            let state = matches!(v, Value::Const(Lit::Bool(_)) | Value::Path(_) | Value::Operation(..))
+                || has(c, &["status", "state"]);
             op == "=" && !holder_column(known, c) && !until_name(c) && !state && *v != Value::Unknown
         })
         .map(|(_, _, v)| v.clone())
@@ -306,7 +308,7 @@ pub(super) fn effects(reading: &Reading<'_>, dml: &Dml<'_>) -> Option<Vec<Effect
                 let columns = columns.unwrap_or_else(|| i.columns.iter().take(1).cloned().collect());
                 row_key(&table.name, columns.iter().filter_map(|c| inserted_expr(i, c)).map(value).collect())
             }
-            _ => key(known, table, &claim.conditions),
+            _ => key(reading, known, table, dml),
         };
         let acquire = Acquire { backend, kind: LockKind::LeaseRow, form: claim.form, key, token, ttl, blocking: false };
         let command = match claim.form {
@@ -323,9 +325,13 @@ pub(super) fn effects(reading: &Reading<'_>, dml: &Dml<'_>) -> Option<Vec<Effect
     if !expired.is_empty() {
         return None;
     }
-    let conditions = guard(reading, dml);
-    let check = owner_check(known, conditions.as_deref());
-    let key = key(known, table, conditions.as_deref().unwrap_or(&[]));
+    let compared = guard(reading, dml);
+    let check = owner_check(known, compared.as_deref());
+    let key = key(reading, known, table, dml);
+    // Without a key it is a repair or a backfill of many rows.
+    if key == row_key(&table.name, Vec::new()) {
+        return None;
+    }
     let release = |check: OwnerCheck| {
         let release = Release { backend, kind: LockKind::LeaseRow, key: key.clone(), check, all: false };
         EffectKind::Release(release)

@@ -240,8 +240,12 @@ pub(super) fn key_values(reading: &Reading<'_>, table: &Table, filter: &Expr) ->
     let mut list = Vec::new();
     conditions(reading, table, filter, "", &mut list);
     // Literal words are states, not keys.
-    let named =
-        |value: &Value| !matches!(value, Value::Const(Lit::Str(_) | Lit::Bool(_)) | Value::Path(_) | Value::Unknown);
+    let named = |value: &Value| {
+        !matches!(
+            value,
+            Value::Const(Lit::Str(_) | Lit::Bool(_)) | Value::Path(_) | Value::Operation(..) | Value::Unknown
+        )
+    };
     list.into_iter().filter(|(_, op, value)| op == "=" && named(value)).map(|(_, _, v)| v).take(4).collect()
 }
 

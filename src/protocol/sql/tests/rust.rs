@@ -29,10 +29,14 @@ pub(super) fn program(texts: &[(&str, &str)]) -> Program {
 /// One line for each effect: handle, identity, command, key, reply.
 pub(super) fn effects(program: &Program) -> Vec<String> {
     let mut out = Vec::new();
-    for (_, function) in program.functions() {
+    for (_, function) in program.functions().filter(|(_, f)| !f.test) {
         for (_, op, call) in function.calls() {
             let Some(trip) = &call.effect else { continue };
-            let line = program.sources.get(op.span.file).line(op.span.start);
+            let file = program.sources.get(op.span.file);
+            let line = match file.path.as_str() {
+                "src/lib.rs" => file.line(op.span.start).to_string(),
+                path => format!("{path}:{}", file.line(op.span.start)),
+            };
             for effect in &trip.effects {
                 let what = match &effect.kind {
                     EffectKind::Acquire(a) => format!("acquire {:?} {}", a.kind, show(&a.key)),
@@ -316,16 +320,41 @@ async fn a(pool: &Pool) -> anyhow::Result<()> {
     has(&lines, "7 Pool .. release Session \"x\"");
 }
 
+/// Prints every SQL effect below the directory in `LEASELINT_PROBE`, with its place.
 #[test]
-fn scratch() {
-    let Ok(path) = std::env::var("SCRATCH") else { return };
-    let text = std::fs::read_to_string(&path).unwrap();
-    let name = if path.ends_with(".sql") { "migrations/0001_a.sql" } else { "src/lib.rs" };
-    let p = program(&[(name, &text)]);
-    for f in &p.functions {
-        println!("{}", crate::ir::dump::function(f, p.sources.get(f.span.file)));
-    }
-    for line in effects(&p) {
-        println!("{line}");
-    }
+#[ignore = "for looking at real code"]
+fn probe() {
+    let Ok(root) = std::env::var("LEASELINT_PROBE") else { return };
+    let work = move || {
+        let mut request = crate::discover::Request { cwd: root.into(), ..Default::default() };
+        request.use_models(Models::builtin());
+        let workspace = crate::discover::discover(&request).unwrap();
+        let mut named = Vec::new();
+        for file in workspace.sources.iter() {
+            let unit = match file.language {
+                Language::Rust => frontend::rust::lower(file, &workspace.context(file.id)),
+                Language::Sql => frontend::sql::lower(file),
+                _ => Unit::default(),
+            };
+            named.push((file.path.clone(), unit));
+        }
+        let mut scripts: Vec<_> =
+            named.iter_mut().filter(|(p, _)| p.ends_with(".sql")).map(|(p, u)| (p.clone(), u)).collect();
+        frontend::sql::supersede(&mut scripts);
+        let mut program = Program::link(workspace.sources, named.into_iter().map(|(_, u)| u).collect());
+        let understood = apply(&mut program, Models::builtin(), &Versions::new());
+        for problem in &program.problems {
+            println!("PROBLEM {} {}", problem.path, problem.message);
+        }
+        for line in effects(&program) {
+            let lock = ["acquire", "release", "Renew", "Expire", "Begin", "Commit", "Rollback", "held"];
+            if lock.iter().any(|word| line.contains(word)) && (!line.contains("  held ") || line.contains("Bool")) {
+                println!("{line}");
+            }
+        }
+        for missed in &understood.missed {
+            println!("MISSED {} {}: {}", program.sources.place(missed.span), missed.name, missed.why);
+        }
+    };
+    std::thread::Builder::new().stack_size(64 << 20).spawn(work).unwrap().join().unwrap();
 }
