@@ -207,7 +207,7 @@ fn lower(workspace: &Workspace, id: FileId) -> Unit {
     match file.language {
         Language::Rust => frontend::rust::lower(file, &workspace.context(id)),
         Language::Sql => frontend::sql::lower(file),
-        Language::Lua => Unit::default(),
+        Language::Lua => frontend::lua::lower(file, &workspace.context(id)),
         Language::Config => Unit::default(),
     }
 }

@@ -1,12 +1,14 @@
 //! Redis Lua scripts: text -> [`tree`]. What the commands in it mean is the business of the Redis protocol module.
 
 mod depth;
+mod lower;
 mod read;
 pub mod tree;
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
+pub use lower::{RUN, lower, registered};
 use tree::Script;
 
 /// Scripts above this size are not read; hand-written ones are some hundred bytes.

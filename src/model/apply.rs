@@ -45,6 +45,10 @@ pub fn apply(program: &mut Program, models: &Models, versions: &Versions) -> Und
                 found.push((id, at, trip));
                 continue;
             }
+            if let Some(trip) = crate::protocol::redis::file_script(program, id, call) {
+                found.push((id, at, trip));
+                continue;
+            }
             let site = models.find(program, &imports, id, call, versions).map(|hit| Site {
                 program,
                 models,

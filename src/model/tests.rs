@@ -358,6 +358,46 @@ fn helpers_that_run_what_they_are_given() {
 }
 
 #[test]
+fn lua_files_and_function_libraries() {
+    let mut sources = Sources::default();
+    let script = sources.add(
+        "lua/unlock.lua",
+        Language::Lua,
+        "-- frees\nif redis.call('get', KEYS[1]) == ARGV[1] then\n  return redis.call('del', KEYS[1])\nend\nreturn 0\n",
+    );
+    let library = sources.add(
+        "lua/locks.lua",
+        Language::Lua,
+        "#!lua name=locks\nlocal function free(keys, args)\n  return redis.call('DEL', keys[1])\nend\nredis.register_function('free', free)\n",
+    );
+    let broken = sources.add("lua/broken.lua", Language::Lua, "if redis.call('get' then");
+    let rust_file = sources.add(
+        "src/lib.rs",
+        Language::Rust,
+        "async fn f(con: &mut redis::aio::MultiplexedConnection, key: &str, token: &str) -> R<()> {
+            let n: i64 = redis::Script::new(include_str!(\"../lua/unlock.lua\")).key(key).arg(token).invoke_async(con).await?;
+            let m: i64 = redis::cmd(\"FCALL\").arg(\"free\").arg(1).arg(key).query_async(con).await?;
+        }",
+    );
+    let context = ModuleContext { krate: "app".into(), module: "app".into(), test: false };
+    let lua = |id| crate::frontend::lua::lower(sources.get(id), &context);
+    let units = vec![lua(script), lua(library), lua(broken), rust::lower(sources.get(rust_file), &context)];
+    assert_eq!(units[2].problems.len(), 1);
+    let mut program = Program::link(sources, units);
+    let understood = apply(&mut program, Models::builtin(), &Versions::new());
+    assert_eq!(understood.missed, []);
+    assert_eq!(
+        trips(&program),
+        [
+            "3:release [DEL] $0.1 = $1.1; Script on Body Unknown; Ok(Number(1)) | Ok(Number(0))",
+            "3:release [DEL] $0.1 None; Script on Body Unknown; Ok(Number(1)) | Ok(Number(0))",
+            "2:release [DEL] $1 = $2; Script on Multiplexed $0; Ok(Int(1)) | Ok(Int(0))",
+            "3:release [DEL] $1 None; Script on Multiplexed $0; Ok(Int(1)) | Ok(Int(0))",
+        ]
+    );
+}
+
+#[test]
 fn handles() {
     let cases = [
         ("c: &redis::Client", "use redis::Commands;", "Pool $0"),

@@ -12,8 +12,13 @@ pub use reply::{Conversion, convert};
 pub use wire::Wire;
 
 use super::{Outcome, Passed, Site, root_param};
-use crate::ir::{Atomicity, Effect, Handle, Reply, RoundTrip, Shape, Ty, Value};
+use crate::ir::{
+    Atomicity, Call, Callee, Certainty, Effect, FunctionId, Handle, HandleKind, Lit, Operand, Reply, RoundTrip, Shape,
+    Ty, Value,
+};
+use crate::link::Program;
 use crate::model::{ReplyKind, Role, TypeRole};
+use crate::source::Span;
 
 /// Words of the text search, and whether each makes a file worth parsing.
 pub const WORDS: &[(&str, bool)] = &[
@@ -76,7 +81,7 @@ fn command(site: &Site<'_>, builder: &Builder<'_>) -> Outcome {
     }
     let args: Vec<Value> = site.args().iter().map(|arg| site.value_of(arg)).collect();
     // `list.get(0)` on something whose type is not known is no GET.
-    if site.certainty != crate::ir::Certainty::Full && args.first().is_some_and(|key| key.as_int().is_some()) {
+    if site.certainty != Certainty::Full && args.first().is_some_and(|key| key.as_int().is_some()) {
         return Outcome::Silent;
     }
     let line = builder.line(&site.row.wire, &args, site.span);
@@ -138,7 +143,7 @@ fn builder<'a>(site: &Site<'a>) -> Builder<'a> {
 }
 
 /// Kind of the client that a queue of commands was made by (`client.pipeline()`), where the queue runs itself.
-fn client_kind(site: &Site<'_>, value: &Value) -> Option<crate::ir::HandleKind> {
+fn client_kind(site: &Site<'_>, value: &Value) -> Option<HandleKind> {
     if site.row.on.as_ref().is_some_and(|on| on.arg.is_some()) {
         return None;
     }
@@ -166,11 +171,55 @@ fn eval(site: &Site<'_>) -> Outcome {
     run(site, Passed { runs, keys, args, is_text: true, handle: site.on(), asked: asked(site) })
 }
 
+/// The script of a Lua file, in the terms of its own `KEYS` and `ARGV`; `None` for any other call.
+pub fn file_script(program: &Program, function: FunctionId, call: &Call) -> Option<RoundTrip> {
+    if call.callee != Callee::Path(crate::frontend::lua::RUN.to_owned()) {
+        return None;
+    }
+    let file = program.sources.get(program.function(function).file());
+    let name = match call.args.get(2) {
+        Some(Operand::Lit(Lit::Str(name))) => Some(name.clone()),
+        _ => None,
+    };
+    let entry = script::Entry { keys: None, args: None, function: name };
+    let element = |param: u32, n: usize| Value::Field(Box::new(Value::Param(param)), n.to_string());
+    let bindings = script::Bindings {
+        keys: &|n| element(0, n),
+        args: &|n| element(1, n),
+        place: &|offset| Span::new(file.id, offset, offset + 1),
+    };
+    let summary = script::summary(&file.text, &entry, &bindings).ok().filter(|found| !found.effects.is_empty())?;
+    let body = HandleKind::Body;
+    Some(RoundTrip {
+        handle: Handle { kind: body, ..Handle::unknown() },
+        effects: summary.effects,
+        atomicity: Atomicity::Script,
+        reply: summary.replies.map(|(held, lost)| reply::reply(&held, &lost, &Ty::unknown(), Conversion::REDIS)),
+        certainty: Certainty::Full,
+        model: "redis/script file".to_owned(),
+        guard: None,
+    })
+}
+
+/// The text of the library in the workspace that registers this function.
+fn library(program: &Program, function: &str) -> Option<Value> {
+    let lua = program.sources.iter().filter(|file| file.language == crate::source::Language::Lua);
+    let file = lua.into_iter().find(|file| {
+        crate::frontend::lua::parse(&file.text)
+            .is_ok_and(|script| crate::frontend::lua::registered(&script).iter().any(|name| name == function))
+    })?;
+    Some(Value::str(&*file.text))
+}
+
 /// A script that is called with these keys and arguments.
 fn run_script(site: &Site<'_>, call: &ScriptCall, handle: Handle, asked: &Ty) -> Outcome {
+    run_function(site, call, None, handle, asked)
+}
+
+fn run_function(site: &Site<'_>, call: &ScriptCall, name: Option<String>, handle: Handle, asked: &Ty) -> Outcome {
     let Some(text) = call.text.as_str() else { return Outcome::Opaque("the script's text is not known".into()) };
     let exact = |list: &[Arg]| (!list.iter().any(|arg| arg.many || arg.conditional)).then_some(list.len());
-    let entry = script::Entry { keys: exact(&call.keys), args: exact(&call.args), function: None };
+    let entry = script::Entry { keys: exact(&call.keys), args: exact(&call.args), function: name };
     let nth = |list: &[Arg], n: usize| list.get(n - 1).map_or(Value::Unknown, |arg| arg.value.clone());
     // A script made in this function is named where it is made, one from elsewhere where it is run.
     let whole = site.context().whole;
@@ -209,6 +258,13 @@ fn send(site: &Site<'_>, lines: Vec<Command>, atomicity: Atomicity, handle: Hand
         && matches!(line.name.as_str(), "EVAL" | "EVALSHA" | "EVAL_RO" | "EVALSHA_RO" | "FCALL" | "FCALL_RO")
     {
         return match script_line(line) {
+            Some(script) if line.name.starts_with("FCALL") => {
+                let name = script.text.as_str().unwrap_or("").to_owned();
+                match library(site.program, &name) {
+                    Some(text) => run_function(site, &ScriptCall { text, ..script }, Some(name), handle, &asked),
+                    None => Outcome::Opaque(format!("no library of the workspace registers `{name}`")),
+                }
+            }
             Some(script) => run_script(site, &script, handle, &asked),
             None => Outcome::Opaque("the number of keys is not known".into()),
         };
