@@ -96,3 +96,74 @@ pub fn place(sources: &Sources, span: Span) -> Value {
         "end": span.end,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::super::sample;
+    use super::*;
+
+    /// The part of JSON Schema that `schema.json` uses.
+    fn check(root: &Value, schema: &Value, value: &Value, at: &str) {
+        if let Some(path) = schema["$ref"].as_str() {
+            check(root, root.pointer(path.trim_start_matches('#')).expect(path), value, at);
+        }
+        for part in schema["allOf"].as_array().into_iter().flatten() {
+            check(root, part, value, at);
+        }
+        if let Some(list) = schema["oneOf"].as_array() {
+            let part = list.iter().find(|s| (s["type"] == "null") == value.is_null()).expect(at);
+            check(root, part, value, at);
+        }
+        if let Some(list) = schema["enum"].as_array() {
+            assert!(list.contains(value), "{at}: {value}");
+        }
+        if let Some(constant) = schema.get("const") {
+            assert_eq!(constant, value, "{at}");
+        }
+        let kind = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::Number(_) => "integer",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        };
+        match &schema["type"] {
+            Value::String(one) => assert_eq!(one, kind, "{at}"),
+            Value::Array(some) => assert!(some.iter().any(|s| s == kind), "{at}: {kind}"),
+            _ => {}
+        }
+        for name in schema["required"].as_array().into_iter().flatten() {
+            assert!(value.get(name.as_str().unwrap()).is_some(), "{at}: {name} is missing");
+        }
+        for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
+            if let Some(value) = value.get(name) {
+                check(root, inner, value, &format!("{at}.{name}"));
+            }
+        }
+        for (i, value) in value.as_array().into_iter().flatten().enumerate() {
+            check(root, &schema["items"], value, &format!("{at}[{i}]"));
+        }
+    }
+
+    #[test]
+    fn documents_are_as_the_schema_says() {
+        let (sources, findings) = sample::sample();
+        let stats = crate::pipeline::Stats {
+            not_understood: vec![(findings[0].span, "what".to_owned())],
+            ..crate::pipeline::Stats::default()
+        };
+        let mut report = sample::report(&sources, &findings, &stats);
+        let silenced = report.findings.pop().unwrap();
+        report.silenced.push((silenced, Silence { by: super::super::SilencedBy::Comment, reason: "r".to_owned() }));
+        let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+        let document = document(&report);
+        check(&schema, &schema, &document, "");
+        // Nothing is written that the schema does not describe.
+        let described = schema["$defs"]["finding"]["properties"].as_object().unwrap();
+        for (name, _) in document["findings"][0].as_object().unwrap() {
+            assert!(described.contains_key(name), "{name}");
+        }
+    }
+}

@@ -291,6 +291,29 @@ mod tests {
     }
 
     #[test]
+    fn too_many_results_are_cut_worst_first_and_said() {
+        let (mut sources, findings) = sample::sample();
+        let file = sources.add("src/many.rs", crate::source::Language::Rust, "x\n".repeat(MAX_RESULTS + 5));
+        let many: Vec<Finding> = (0..MAX_RESULTS + 5)
+            .map(|line| {
+                let mut finding = findings[1].clone();
+                finding.span = crate::source::Span::new(file, line * 2, line * 2 + 1);
+                if line == MAX_RESULTS + 4 {
+                    finding.severity = Severity::Error;
+                }
+                finding
+            })
+            .collect();
+        let stats = crate::pipeline::Stats::default();
+        let (document, left_out) = document(&sample::report(&sources, &many, &stats), false);
+        let run = &document["runs"][0];
+        assert_eq!((left_out, run["results"].as_array().map(Vec::len)), (5, Some(MAX_RESULTS)));
+        assert_eq!(run["results"][0]["level"], "error");
+        let said = &run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"];
+        assert!(said.as_str().unwrap().starts_with("5 results are left out"));
+    }
+
+    #[test]
     fn another_reader_understands_it() {
         let read: serde_sarif::sarif::Sarif = serde_json::from_value(sample_document()).unwrap();
         assert_eq!(read.runs.len(), 1);
