@@ -70,6 +70,8 @@ pub struct Analyzer<'p> {
     active: RefCell<Vec<FunctionId>>,
     reached: RefCell<HashMap<FunctionId, Rc<Vec<Reached>>>>,
     carries: RefCell<BTreeMap<String, Option<Carry>>>,
+    worth: RefCell<HashMap<FunctionId, bool>>,
+    idle: Rc<Summary>,
     /// What was seen.
     pub log: RefCell<Log>,
 }
@@ -85,6 +87,8 @@ impl<'p> Analyzer<'p> {
             active: RefCell::default(),
             reached: RefCell::default(),
             carries: RefCell::default(),
+            worth: RefCell::default(),
+            idle: Rc::new(Summary::idle()),
             log: RefCell::default(),
         };
         for (id, f) in program.functions() {
@@ -98,6 +102,49 @@ impl<'p> Analyzer<'p> {
     /// Whether a function takes, gives back, renews or expires a lock key, itself or through what it calls.
     pub fn relevant(&self, id: FunctionId) -> bool {
         self.relevant[id.0 as usize]
+    }
+
+    /// Whether walking the function can show anything: it has lock effects or closures with them, or something it calls
+    /// leaves a lock held or gives one back, or takes a closure that could run under a lock.
+    fn worth(&self, id: FunctionId) -> bool {
+        if !self.relevant(id) {
+            return true;
+        }
+        if let Some(known) = self.worth.borrow().get(&id) {
+            return *known;
+        }
+        // Recursion: what is being computed shows nothing new.
+        self.worth.borrow_mut().insert(id, false);
+        let f = self.program.function(id);
+        let worth = f.ops().any(|(_, op)| match &op.kind {
+            OpKind::Call(call) => {
+                call.effect.as_ref().is_some_and(|t| t.effects.iter().any(|e| is_lock_effect(&e.kind)))
+                    || call
+                        .targets
+                        .iter()
+                        .any(|t| self.relevant(*t) && (self.exposes(*t) || self.takes_closure(*t, call)))
+            }
+            OpKind::Let(Rvalue::Closure(inner, _)) => self.relevant(*inner) && self.worth(*inner),
+            _ => false,
+        });
+        self.worth.borrow_mut().insert(id, worth);
+        worth
+    }
+
+    /// Whether a caller can see a lock come or go through the function.
+    fn exposes(&self, id: FunctionId) -> bool {
+        if self.active.borrow().contains(&id) {
+            return false;
+        }
+        let summary = self.summary(Key { function: id, known: Vec::new() });
+        summary.incomplete || summary.outcomes.iter().any(|o| !o.acquired.is_empty() || !o.freed.is_empty())
+    }
+
+    /// Whether one of the arguments may be a closure or future that the function runs.
+    fn takes_closure(&self, id: FunctionId, call: &Call) -> bool {
+        let f = self.program.function(id);
+        let runs = f.calls().any(|(_, _, c)| matches!(c.callee, crate::ir::Callee::Value(_)));
+        runs && !call.args.is_empty()
     }
 
     /// Small enough to be walked only to learn what it makes of a reply.
@@ -117,6 +164,9 @@ impl<'p> Analyzer<'p> {
         }
         if let Some(known) = self.memo.borrow().get(&key) {
             return known.clone();
+        }
+        if !self.worth(key.function) {
+            return self.idle.clone();
         }
         let incomplete = || Rc::new(Summary { outcomes: Vec::new(), incomplete: true });
         if !self.program.function(key.function).has_body()
@@ -160,7 +210,7 @@ impl<'p> Analyzer<'p> {
             let own = self.program.functions().filter(|(_, f)| f.owner.as_deref() == Some(path));
             let releases = |id: FunctionId| {
                 self.releases(id).iter().any(|freed| {
-                    matches!(self.program.absolute(id, &freed.release.key), Value::TypeField(owner, _) if owner == path)
+                    matches!(self.comparable(id, &freed.release.key), Value::TypeField(owner, _) if owner == path)
                 })
             };
             own.into_iter().any(|(id, _)| releases(id)).then_some(Carry::Nothing)
@@ -184,6 +234,22 @@ impl<'p> Analyzer<'p> {
                     .is_some_and(|d| d.fields.iter().any(|(_, t)| self.holds(t, depth + 1))))
     }
 
+    /// The item that a closure or async block stands in; the function itself if it is none.
+    pub fn item(&self, mut id: FunctionId) -> FunctionId {
+        while let Some(parent) = self.program.function(id).parent {
+            id = parent;
+        }
+        id
+    }
+
+    /// A value of a function in terms that can be compared across functions: captures replaced, fields by their types.
+    pub fn comparable(&self, id: FunctionId, value: &Value) -> Value {
+        match self.program.outer(id, value) {
+            Some((parent, outer)) => self.comparable(parent, &outer),
+            None => self.program.absolute(id, value),
+        }
+    }
+
     /// How two keys relate.
     pub fn relate(&self, a: &Value, b: &Value) -> Relation {
         if must_match(a, b) {
@@ -192,6 +258,16 @@ impl<'p> Analyzer<'p> {
             Relation::May
         } else {
             Relation::Other
+        }
+    }
+
+    /// How the key of an expiry or write relates to an acquired one: a hash field or set member lives and dies with its key.
+    pub fn relate_whole(&self, key: &Value, acquired: &Value) -> Relation {
+        match acquired {
+            Value::Operation(op, parts) if op == "field" && !matches!(key, Value::Operation(..)) => {
+                parts.first().map_or(Relation::Other, |whole| self.relate(key, whole))
+            }
+            _ => self.relate(key, acquired),
         }
     }
 

@@ -80,14 +80,36 @@ const STACK: usize = 64 << 20;
 
 /// Runs everything on a workspace. Deterministic: the same workspace gives the same outcome for any number of threads.
 pub fn run(workspace: Workspace, options: &Options) -> Outcome {
-    let run = move || analyse(workspace, options);
-    std::thread::scope(|scope| match std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run) {
-        Ok(handle) => handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-        Err(_) => Outcome::default(),
+    on_a_deep_stack(move || analyse(workspace, options)).unwrap_or_default()
+}
+
+/// Lets `look` see the program and its locks: for `ir` and `ir --why`.
+pub fn inspect<T: Send>(workspace: Workspace, look: impl FnOnce(&Program, &Locks) -> T + Send) -> Option<T> {
+    on_a_deep_stack(move || {
+        let known = understand(workspace, &Options::default());
+        let analyzer = Analyzer::new(&known.program, true);
+        look(&known.program, &Locks::decide(&analyzer, true))
     })
 }
 
-fn analyse(mut workspace: Workspace, options: &Options) -> Outcome {
+fn on_a_deep_stack<T: Send>(run: impl FnOnce() -> T + Send) -> Option<T> {
+    std::thread::scope(|scope| match std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run) {
+        Ok(handle) => Some(handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
+        Err(_) => None,
+    })
+}
+
+/// A workspace after lowering, linking and models.
+struct Known {
+    program: Program,
+    poolers: PoolerFacts,
+    problems: Vec<Problem>,
+    stats: Stats,
+    /// Files that no crate root reaches.
+    unreached: BTreeSet<FileId>,
+}
+
+fn understand(mut workspace: Workspace, options: &Options) -> Known {
     let pool = rayon::ThreadPoolBuilder::new().stack_size(STACK).build();
     let lower_all = |workspace: &Workspace, files: &[FileId]| -> Vec<Unit> {
         let lower = || files.par_iter().map(|id| lower(workspace, *id)).collect();
@@ -135,14 +157,6 @@ fn analyse(mut workspace: Workspace, options: &Options) -> Outcome {
     let mut program = Program::link(workspace.sources, units);
     program.schema = schema;
     let understood = model::apply(&mut program, models, &versions);
-    let (mut findings, locks) = judge(&program, &poolers, options);
-    // What no crate root reaches is probably not built: a finding there is less sure.
-    for finding in findings.iter_mut().filter(|f| unreached.contains(&f.span.file)) {
-        finding.confidence = match finding.confidence {
-            Confidence::High => Confidence::Medium,
-            Confidence::Medium | Confidence::Low => Confidence::Low,
-        };
-    }
     let unread = |kind| problems.iter().filter(|p| p.kind == kind).count();
     let mut not_understood: Vec<(Span, String)> =
         understood.missed.into_iter().map(|m| (m.span, format!("`{}`: {}", m.name, m.why))).collect();
@@ -157,6 +171,20 @@ fn analyse(mut workspace: Workspace, options: &Options) -> Outcome {
         not_understood,
         unreached: unreached.iter().map(|id| program.sources.get(*id).path.clone()).collect(),
     };
+    Known { program, poolers, problems, stats, unreached }
+}
+
+fn analyse(workspace: Workspace, options: &Options) -> Outcome {
+    let known = understand(workspace, options);
+    let (mut findings, locks) = judge(&known.program, &known.poolers, options);
+    // What no crate root reaches is probably not built: a finding there is less sure.
+    for finding in findings.iter_mut().filter(|f| known.unreached.contains(&f.span.file)) {
+        finding.confidence = match finding.confidence {
+            Confidence::High => Confidence::Medium,
+            Confidence::Medium | Confidence::Low => Confidence::Low,
+        };
+    }
+    let Known { program, problems, stats, .. } = known;
     let unjudged = if options.include_tests {
         Vec::new()
     } else {

@@ -262,8 +262,11 @@ impl<'p> Explorer<'_, 'p> {
     ) -> Vec<State> {
         let vals: Vec<Val> = args.iter().map(|x| self.operand(&state, x)).collect();
         let informed = vals.iter().any(|v| shapes::informative(&v.shape) || v.reply);
-        let live: Vec<FunctionId> =
-            targets.iter().copied().filter(|t| self.a.relevant(*t) || (informed && self.a.small(*t))).collect();
+        let live: Vec<FunctionId> = targets
+            .iter()
+            .copied()
+            .filter(|t| if self.a.relevant(*t) { self.a.worth(*t) } else { informed && self.a.small(*t) })
+            .collect();
         self.observe_reached(at, call, targets, &state);
         let mut out = Vec::new();
         if live.len() < targets.len() || live.is_empty() {

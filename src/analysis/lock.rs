@@ -52,6 +52,17 @@ pub enum Decision {
     Claim,
 }
 
+impl Decision {
+    /// Word for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Decision::Lock => "lock",
+            Decision::ClaimWithUndo => "claim with undo",
+            Decision::Claim => "claim",
+        }
+    }
+}
+
 /// How a release is known to belong to a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Pairing {
@@ -61,6 +72,17 @@ pub enum Pairing {
     Template,
     /// A path runs from the acquisition to the release.
     Path,
+}
+
+impl Pairing {
+    /// Words for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pairing::Module => "beside it, same parameter",
+            Pairing::Template => "same key",
+            Pairing::Path => "on a path from it",
+        }
+    }
 }
 
 /// An acquisition and what is known of it.
@@ -273,14 +295,64 @@ impl Evidence {
 
 /// Whether two uses are of one key by the keys alone.
 fn pairing(a: &Analyzer<'_>, x: &Use, y: &Use) -> Option<Pairing> {
-    if a.relate(&x.key, &y.key) != Relation::Must || !same_crate(a, x.function, y.function) {
+    if !same_crate(a, x.function, y.function) {
+        return None;
+    }
+    if stored(a, x, y) || stored(a, y, x) {
+        return Some(Pairing::Template);
+    }
+    if a.relate(&x.key, &y.key) != Relation::Must {
         return None;
     }
     if strong(&x.key) && strong(&y.key) {
         return Some(Pairing::Template);
     }
+    if x.function == y.function {
+        return Some(Pairing::Template);
+    }
     let both_whole = matches!((&x.key, &y.key), (Value::Param(_), Value::Param(_)));
     (both_whole && neighbours(a, x.function, y.function)).then_some(Pairing::Module)
+}
+
+/// One key is a field of a type; the other is what a constructor stores there, in the function of the other use.
+fn stored(a: &Analyzer<'_>, field: &Use, other: &Use) -> bool {
+    let Value::TypeField(owner, name) = &field.key else { return false };
+    let Some(raw) = key_of(&other.effect) else { return false };
+    let (home, raw) = at_item(a, other.function, raw);
+    a.program.field_values(owner, name).iter().any(|(function, value)| {
+        let (function, value) = at_item(a, *function, value);
+        (function == home && value == raw) || (strong(&value) && a.relate(&value, &other.key) == Relation::Must)
+    })
+}
+
+/// A value of a closure in the terms of the item it stands in.
+fn at_item(a: &Analyzer<'_>, id: FunctionId, value: &Value) -> (FunctionId, Value) {
+    match a.program.outer(id, value) {
+        Some((parent, outer)) => at_item(a, parent, &outer),
+        None => (id, value.clone()),
+    }
+}
+
+/// Whether the function also does the other half on the same key: takes and gives back, or takes and sets an expiry.
+fn whole_story(a: &Analyzer<'_>, id: FunctionId, reached: &Reached) -> bool {
+    let takes = |r: &Reached| matches!(r.effect.kind, EffectKind::Acquire(_));
+    let Some(key) = key_of(&reached.effect) else { return false };
+    if matches!(key, Value::Unknown | Value::Join(_)) {
+        return false;
+    }
+    a.reached(id).iter().any(|other| {
+        let halves = if takes(reached) { matches!(other.effect.kind, EffectKind::Release(_)) } else { takes(other) };
+        halves && key_of(&other.effect) == Some(key)
+    })
+}
+
+/// Whether the function builds an object that stands for a held lock.
+fn makes_guard(a: &Analyzer<'_>, id: FunctionId) -> bool {
+    a.program.function(id).ops().any(|(_, op)| match &op.kind {
+        crate::ir::OpKind::Let(crate::ir::Rvalue::Struct(path, ..)) => a.carry_of(path).is_some(),
+        crate::ir::OpKind::Let(crate::ir::Rvalue::Closure(inner, _)) => makes_guard(a, *inner),
+        _ => false,
+    })
 }
 
 fn same_crate(a: &Analyzer<'_>, x: FunctionId, y: FunctionId) -> bool {
@@ -290,6 +362,7 @@ fn same_crate(a: &Analyzer<'_>, x: FunctionId, y: FunctionId) -> bool {
 
 /// Same function, same type, same module, or one's type is made by the other.
 fn neighbours(a: &Analyzer<'_>, x: FunctionId, y: FunctionId) -> bool {
+    let (x, y) = (a.item(x), a.item(y));
     let (f, g) = (a.program.function(x), a.program.function(y));
     x == y || (f.owner.is_some() && f.owner == g.owner) || f.module == g.module || f.file() == g.file()
 }
@@ -321,13 +394,16 @@ fn definite_use(a: &Analyzer<'_>, id: FunctionId, reached: &Reached) -> Option<U
     ) {
         return None;
     }
-    let key = a.program.absolute(id, key_of(&reached.effect)?);
+    let key = a.comparable(id, key_of(&reached.effect)?);
     let api = match &reached.effect.kind {
         EffectKind::Acquire(x) => x.form == AcquireForm::LockApi || x.kind != LockKind::Lease,
         EffectKind::Release(x) => x.kind != LockKind::Lease,
         _ => false,
     };
-    if !(api || strong(&key) || lockish(a, id)) {
+    if reached.via.len() > MAX_NEUTRAL {
+        return None;
+    }
+    if !(api || strong(&key) || lockish(a, id) || makes_guard(a, id) || whole_story(a, id, reached)) {
         return None;
     }
     Some(Use { id: (reached.via.clone(), reached.origin.effect), function: id, effect: reached.effect.clone(), key })
@@ -353,6 +429,9 @@ fn letters(text: &str) -> usize {
     text.chars().filter(|c| c.is_alphanumeric()).count()
 }
 
+/// Neutral helpers between a command and the function that gives it its key.
+const MAX_NEUTRAL: usize = 4;
+
 /// Words that name locks.
 const LOCK_WORDS: &[&str] = &[
     "lock",
@@ -369,6 +448,9 @@ const LOCK_WORDS: &[&str] = &[
     "leader",
     "leadership",
     "election",
+    "acquire",
+    "release",
+    "renew",
     "mutual",
     "exclusive",
     "semaphore",
@@ -376,7 +458,7 @@ const LOCK_WORDS: &[&str] = &[
 
 /// Whether the function's own, its type's or its module's name says lock.
 pub fn lockish(a: &Analyzer<'_>, id: FunctionId) -> bool {
-    let f = a.program.function(id);
+    let f = a.program.function(a.item(id));
     let owner = f.owner.as_deref().map(super::shapes::last).unwrap_or("");
     let tr = f.owner_trait.as_deref().map(super::shapes::last).unwrap_or("");
     let module = super::shapes::last(&f.module);
@@ -455,4 +537,19 @@ pub fn show_resource(resource: &Resource) -> String {
 /// The key of a lock effect.
 pub fn key(effect: &Effect) -> &Value {
     key_of(effect).unwrap_or(&Value::Unknown)
+}
+
+/// What an effect does, in a few words, for `ir`.
+pub fn summary(effect: &Effect) -> String {
+    match &effect.kind {
+        EffectKind::Acquire(a) => {
+            format!("acquire {:?} {:?} token {} ttl {:?}", a.kind, a.form, show(&a.token), a.ttl)
+        }
+        EffectKind::Release(r) => format!("release {:?} check {:?}", r.kind, r.check),
+        EffectKind::Renew(r) => format!("renew check {:?} ttl {:?}", r.check, r.ttl),
+        EffectKind::Expire(e) => format!("expire ttl {:?}", e.ttl),
+        EffectKind::Read(r) => format!("read {}", show_resource(r)),
+        EffectKind::Write(w) => format!("write {} {:?}", show_resource(&w.resource), w.safety),
+        other => format!("{other:?}"),
+    }
 }

@@ -19,16 +19,19 @@ const MAX_DEPTH: usize = 6;
 impl<'p> Analyzer<'p> {
     /// Effects reached from a function, memoised; recursion adds nothing.
     pub(crate) fn reached(&self, id: FunctionId) -> Rc<Vec<Reached>> {
-        self.reach(id, &mut Vec::new())
+        self.reach(id, &mut Vec::new(), &mut false)
     }
 
-    fn reach(&self, id: FunctionId, stack: &mut Vec<FunctionId>) -> Rc<Vec<Reached>> {
+    /// `cut` is set when recursion or depth left something out: such a result holds for this stack only.
+    fn reach(&self, id: FunctionId, stack: &mut Vec<FunctionId>, cut: &mut bool) -> Rc<Vec<Reached>> {
         if let Some(known) = self.reached.borrow().get(&id) {
             return known.clone();
         }
         if stack.contains(&id) || stack.len() > MAX_DEPTH {
+            *cut = true;
             return Rc::default();
         }
+        let mut own_cut = false;
         stack.push(id);
         let f = self.program.function(id);
         let mut out: Vec<Reached> = Vec::new();
@@ -50,13 +53,13 @@ impl<'p> Analyzer<'p> {
                         continue;
                     }
                     for target in &call.targets {
-                        self.lift(site, call, id, *target, stack, &mut out);
+                        self.lift(site, call, id, *target, stack, &mut own_cut, &mut out);
                     }
                 }
                 OpKind::Let(Rvalue::Closure(inner, _)) => {
                     // A closure made here runs here as far as effects are concerned.
                     let call = closure_call();
-                    self.lift(site, &call, id, *inner, stack, &mut out);
+                    self.lift(site, &call, id, *inner, stack, &mut own_cut, &mut out);
                 }
                 _ => {}
             }
@@ -64,13 +67,14 @@ impl<'p> Analyzer<'p> {
         out.truncate(MAX_REACHED);
         stack.pop();
         let out = Rc::new(out);
-        // A result computed inside a cycle is partial for the inner functions: keep only the outermost.
-        if stack.is_empty() {
+        if stack.is_empty() || !own_cut {
             self.reached.borrow_mut().insert(id, out.clone());
         }
+        *cut |= own_cut;
         out
     }
 
+    #[allow(clippy::too_many_arguments)]
     fn lift(
         &self,
         site: Site,
@@ -78,11 +82,15 @@ impl<'p> Analyzer<'p> {
         caller: FunctionId,
         target: FunctionId,
         stack: &mut Vec<FunctionId>,
+        cut: &mut bool,
         out: &mut Vec<Reached>,
     ) {
-        for inner in self.reach(target, stack).iter() {
+        for inner in self.reach(target, stack, cut).iter() {
             if out.len() >= MAX_REACHED {
                 return;
+            }
+            if inner.via.len() >= MAX_DEPTH {
+                continue;
             }
             let effect = map_values(&inner.effect, &mut |v| self.rebase(v, call, caller, target));
             let via = std::iter::once(site).chain(inner.via.iter().copied()).collect();
@@ -111,7 +119,7 @@ impl Explorer<'_, '_> {
                 continue;
             }
             let held = &self.held[*lock as usize];
-            let relation = key_of(effect).map_or(Relation::Other, |key| self.a.relate(key, &held.acquire.key));
+            let relation = key_of(effect).map_or(Relation::Other, |key| self.a.relate_whole(key, &held.acquire.key));
             self.a.log.borrow_mut().observations.push(Observation {
                 function: self.id,
                 effect: effect.clone(),

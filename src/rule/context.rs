@@ -1,7 +1,7 @@
 //! What a rule may ask, and how it words its findings.
 
 use crate::analysis::lock::{self, Lock, Locks, Use};
-use crate::analysis::summary::{Observation, Relation, Status};
+use crate::analysis::summary::{Observation, Origin, Relation, Status};
 use crate::analysis::{Analyzer, origin_call};
 use crate::finding::{Actor, Confidence, Finding, Label, Severity, Step};
 use crate::ir::{Certainty, EffectKind, FunctionId, Piece, Site, TimeUnit, Ttl, Value};
@@ -32,6 +32,21 @@ impl Context<'_> {
     /// The name of the call at a site.
     pub fn op_span(&self, site: Site) -> Span {
         self.program.function(site.function).op(site.at).span
+    }
+
+    /// Where a wire effect's command is written.
+    pub fn origin_span(&self, origin: Origin) -> Span {
+        self.origin_effect(origin).map_or_else(|| self.op_span(origin.site), |e| e.span)
+    }
+
+    /// The command of a wire effect.
+    pub fn origin_command(&self, origin: Origin) -> String {
+        self.origin_effect(origin).map_or_else(String::new, |e| e.command.clone())
+    }
+
+    fn origin_effect(&self, origin: Origin) -> Option<&crate::ir::Effect> {
+        let trip = origin_call(self.program, origin.site)?.effect.as_ref()?;
+        trip.effects.get(origin.effect as usize)
     }
 
     /// The whole call expression at a site.

@@ -2,11 +2,12 @@
 
 use crate::analysis::lock::Decision;
 use crate::analysis::origin_call;
-use crate::analysis::summary::Observation;
+use crate::analysis::summary::{Observation, Origin};
 use crate::finding::{Actor, Finding, Severity};
 use crate::ir::{AcquireForm, Atomicity, LockKind, Ttl};
 use crate::rule::context::is_expiry;
 use crate::rule::{Context, Group, Rule};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The rule.
 pub const RULE: Rule = Rule {
@@ -18,22 +19,45 @@ pub const RULE: Rule = Rule {
 };
 
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
-    for (index, lock) in cx.locks.locks.iter().enumerate() {
-        let Some(acquire) = lock.acquire() else { continue };
-        if acquire.kind != LockKind::Lease || acquire.form != AcquireForm::SetIfAbsent || acquire.ttl != Ttl::Never {
-            continue;
+    // The innermost functions that send both commands: a helper's own pair counts once, not again at each caller.
+    let mut pairs: BTreeMap<(Origin, Origin), Vec<Observation>> = BTreeMap::new();
+    for o in expiries(cx) {
+        let list = pairs.entry((o.lock.origin, o.origin)).or_default();
+        let depth = |o: &Observation| o.lock.via.len() + o.via.len();
+        let best = list.first().map_or(usize::MAX, depth);
+        if depth(&o) < best {
+            list.clear();
         }
-        if let Some(expiry) = first_expiry(cx, index) {
-            findings.push(finding(cx, index, &expiry));
+        if depth(&o) <= best && !list.iter().any(|x| x.lock.via == o.lock.via) {
+            list.push(o);
+        }
+    }
+    let mut taken = BTreeSet::new();
+    for o in pairs.into_values().flatten() {
+        if taken.insert((o.function, o.lock.via[0])) {
+            findings.push(finding(cx, &o));
         }
     }
 }
 
+/// Expiries on the key of a set-if-absent that sets none, in a step of their own.
+fn expiries(cx: &Context<'_>) -> Vec<Observation> {
+    let log = cx.analyzer.log.borrow();
+    let all = log.observations.iter().filter(|o| {
+        let a = &o.lock.acquire;
+        a.kind == LockKind::Lease
+            && a.form == AcquireForm::SetIfAbsent
+            && a.ttl == Ttl::Never
+            && is_expiry(o)
+            && cx.judged(o.function)
+    });
+    all.filter(|o| atomicity(cx, o) != Some(Atomicity::Script) && !repairs(cx, o)).cloned().collect()
+}
+
 /// The nearest expiry on the lock's key that follows the acquisition in a step of its own.
 pub fn first_expiry(cx: &Context<'_>, lock: usize) -> Option<Observation> {
-    cx.observed(lock, |o| is_expiry(o) && cx.judged(o.function))
-        .into_iter()
-        .find(|o| atomicity(cx, o) != Some(Atomicity::Script) && !repairs(cx, o))
+    let all = expiries(cx);
+    all.into_iter().find(|o| cx.locks.of(&o.lock.via, o.lock.origin.effect) == Some(lock))
 }
 
 fn atomicity(cx: &Context<'_>, o: &Observation) -> Option<Atomicity> {
@@ -48,14 +72,15 @@ fn repairs(cx: &Context<'_>, o: &Observation) -> bool {
     cx.gated_by_read(site, |command| matches!(command, "TTL" | "PTTL" | "EXPIRETIME" | "PEXPIRETIME"))
 }
 
-fn finding(cx: &Context<'_>, index: usize, expiry: &Observation) -> Finding {
-    let lock = &cx.locks.locks[index];
+fn finding(cx: &Context<'_>, expiry: &Observation) -> Finding {
+    let lock = cx.locks.of(&expiry.lock.via, expiry.lock.origin.effect).map(|i| &cx.locks.locks[i]);
+    let command_span = cx.origin_span(expiry.lock.origin);
+    let command = &cx.origin_command(expiry.lock.origin);
     let first = expiry.lock.via[0];
     let direct = expiry.lock.via.len() == 1;
-    let span = if direct { lock.taken.effect.span } else { cx.op_span(first) };
+    let span = if direct { command_span } else { cx.op_span(first) };
     let key = cx.show(expiry.function, &expiry.lock.acquire.key);
-    let command = &lock.taken.effect.command;
-    let marker = lock.decision != Decision::Lock;
+    let marker = lock.is_none_or(|l| l.decision != Decision::Lock);
     let thing = if marker { "marker" } else { "lock" };
     let multi = atomicity(cx, expiry) == Some(Atomicity::Multi);
     let message = if multi {
@@ -72,8 +97,12 @@ fn finding(cx: &Context<'_>, index: usize, expiry: &Observation) -> Finding {
     f.caret = format!("{command} sets no expiry");
     let later = if expiry.via.len() == 1 { expiry.effect.span } else { cx.op_span(expiry.via[0]) };
     f.label(later, "the expiry comes here, in a step of its own");
-    f.label(lock.taken.effect.span, "the command");
-    f.label(expiry.effect.span, "the command");
+    if !direct {
+        f.label(command_span, "the command");
+    }
+    if expiry.via.len() > 1 {
+        f.label(expiry.effect.span, "the command");
+    }
     f.help = format!("set value and expiry in one command: `SET {key} <token> NX PX <milliseconds>`");
     if multi {
         f.step(crate::finding::Actor::B, span, format!("holds `{key}`"));
