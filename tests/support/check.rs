@@ -7,6 +7,7 @@ use leaselint::pipeline::{self, Options, Outcome};
 use leaselint::source::Problem;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// A line of a file and the rule that belongs there. Lines count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,9 +88,13 @@ fn run(workspace: Workspace, rule: Option<&str>) -> Outcome {
     // A rule's id is compared with static ones; a leaked copy per case is cheap.
     let rules = rule.map(|id| vec![&*id.to_owned().leak()]);
     let options = Options { rules, ..Options::default() };
-    // The program runs on threads with this stack; a test thread has two megabytes.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).stack_size(64 << 20).build().unwrap();
-    pool.install(|| pipeline::run(workspace, &options))
+    pool().install(|| pipeline::run(workspace, &options))
+}
+
+/// The program runs on threads with this stack; a test thread has two megabytes.
+fn pool() -> &'static rayon::ThreadPool {
+    static POOL: OnceLock<rayon::ThreadPool> = OnceLock::new();
+    POOL.get_or_init(|| rayon::ThreadPoolBuilder::new().stack_size(64 << 20).build().unwrap())
 }
 
 /// The findings shown by default (those of low confidence are not), as path, line and rule, with their messages.
