@@ -243,6 +243,12 @@ fn migrate(site: &Site<'_>) -> Outcome {
     if receiver.is_some_and(|value| unlocked(&value, 0)) {
         return Outcome::Silent;
     }
+    // SQLite locks the file by itself.
+    let on_type =
+        site.row.on.as_ref().and_then(|place| site.operand(place)).map(|o| site.program.receiver(site.function, o));
+    if on_type.is_some_and(|ty| ty.to_string().contains("Sqlite")) {
+        return Outcome::Silent;
+    }
     let backend = Backend::Sql;
     let key = Value::str("sqlx migrations");
     let acquire = Acquire {

@@ -66,7 +66,10 @@ fn kind_of(site: &Site<'_>, function: FunctionId, value: &Value, depth: usize) -
     match value {
         Value::Call(call) => {
             let found = site.models.find_value(call, None, site.versions);
-            if let Some(row) = found.map(|m| m.row).filter(|row| row.protocol == crate::model::Protocol::Sql) {
+            let fits = |row: &&crate::model::Row| {
+                row.protocol == crate::model::Protocol::Sql && receiver_named(site, row, &call.receiver)
+            };
+            if let Some(row) = found.map(|m| m.row).filter(fits) {
                 return match row.role {
                     Role::TxBegin => Some((HandleKind::Transaction, None)),
                     Role::Connection => row.gives.and_then(kind).map(|kind| (kind, None)),
@@ -104,6 +107,15 @@ fn kind_of(site: &Site<'_>, function: FunctionId, value: &Value, depth: usize) -
         }
         _ => None,
     }
+}
+
+/// Whether the type of a call's receiver, where it is known, is one that the row names.
+fn receiver_named(site: &Site<'_>, row: &crate::model::Row, receiver: &str) -> bool {
+    let last = |path: &str| path.rsplit("::").next().unwrap_or(path).to_string();
+    let canonical = site.models.canonical(receiver);
+    receiver.is_empty()
+        || row.receiver.0.is_empty()
+        || row.receiver.0.iter().any(|known| *known == canonical || last(known) == last(&canonical))
 }
 
 fn kind_of_local(site: &Site<'_>, value: &Value) -> Option<(HandleKind, Option<Value>)> {

@@ -68,9 +68,15 @@ struct Claim<'a> {
     form: AcquireForm,
 }
 
+/// Whether the parts of a name (`locked_until`: `locked`, `until`) begin like those of one of the words, in order:
+/// `blocked_at` holds no `lock`.
 fn has(name: &str, words: &[&str]) -> bool {
     let lower = name.to_ascii_lowercase();
-    words.iter().any(|w| lower.contains(w))
+    let parts: Vec<&str> = lower.split('_').collect();
+    words.iter().any(|word| {
+        let wanted: Vec<&str> = word.split('_').collect();
+        parts.windows(wanted.len()).any(|have| have.iter().zip(&wanted).all(|(h, w)| h.starts_with(w)))
+    })
 }
 
 /// Names that support an owner column.
@@ -129,7 +135,7 @@ fn until_name(column: &str) -> bool {
 
 /// Time columns that plan work and lock nothing.
 fn schedule_name(column: &str) -> bool {
-    has(column, &["next_", "run_at", "schedul", "due", "retry", "created", "updated", "published", "sent_at", "start"])
+    has(column, &["next", "run_at", "schedul", "due", "retry", "created", "updated", "published", "sent_at", "start"])
 }
 
 fn lock_table(table: &str) -> bool {

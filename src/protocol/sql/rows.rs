@@ -201,7 +201,7 @@ fn row_lock(
 
 /// FOR UPDATE and kin of a statement that does not write, one effect for each locked table.
 fn row_locks(reading: &Reading<'_>, statement: &Statement) -> Vec<Effect> {
-    let mut out = Vec::new();
+    let mut out: Vec<Effect> = Vec::new();
     walk::walk(
         statement,
         &mut |s| {
@@ -226,7 +226,11 @@ fn row_locks(reading: &Reading<'_>, statement: &Statement) -> Vec<Effect> {
                         Wait::SkipLocked => " SKIP LOCKED",
                     };
                     let kind = row_lock(reading, statement, t, key, lock.wait == Wait::Block);
-                    out.push(reading.effect(lock.range.clone(), format!("{command}{suffix}"), kind));
+                    let effect = reading.effect(lock.range.clone(), format!("{command}{suffix}"), kind);
+                    // A table joined to itself is one lock to talk of.
+                    if !out.contains(&effect) {
+                        out.push(effect);
+                    }
                 }
             }
         },
