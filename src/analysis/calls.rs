@@ -8,7 +8,8 @@ use super::shapes;
 use super::state::{State, Val};
 use super::summary::{Carry, Freed, Held, Key, Origin, Outcome, Status};
 use crate::ir::{
-    Call, Callee, Effect, EffectKind, FunctionId, GuardDrop, Op, OpRef, Operand, RoundTrip, Rvalue, Shape, Use, Var,
+    Call, Callee, Effect, EffectKind, FunctionId, FunctionKind, GuardDrop, Op, OpRef, Operand, RoundTrip, Rvalue,
+    Shape, Use, Var,
 };
 
 /// Which world a forked state is in, for picking the reply.
@@ -251,11 +252,11 @@ impl<'p> Explorer<'_, 'p> {
     }
 
     /// Enters workspace functions or closures: all their outcomes, joined over `targets`.
-    fn enter(
+    pub(super) fn enter(
         &mut self,
         at: OpRef,
         dst: Option<Var>,
-        call: &'p Call,
+        call: &Call,
         targets: &[FunctionId],
         args: &[Operand],
         state: State,
@@ -404,10 +405,26 @@ impl<'p> Explorer<'_, 'p> {
                 val.carries.push((lock, *carry));
             }
         }
+        if self.a.program.function(target).kind == FunctionKind::Closure
+            && let Some(carry) = self.guard_in(&val.shape)
+        {
+            // `reply.map(|_| Guard { .. })`: the closure makes the guard of a lock that is held out here.
+            self.burden(&state, &mut val, carry);
+        }
         if let Some(dst) = dst {
             self.assign(&mut state, dst, val);
         }
         state
+    }
+
+    /// The lock object inside a shape, if there is one.
+    fn guard_in(&self, shape: &Shape) -> Option<Carry> {
+        match shape {
+            Shape::Struct(path, _) => self.a.carry_of(path),
+            Shape::Ok(x) | Shape::Some(x) => self.guard_in(x),
+            Shape::Tuple(list) | Shape::Variant(_, list) => list.iter().find_map(|x| self.guard_in(x)),
+            _ => None,
+        }
     }
 
     fn through(&self, at: OpRef, via: &[crate::ir::Site]) -> Vec<crate::ir::Site> {

@@ -9,8 +9,8 @@ use super::shapes::{self, Tri};
 use super::state::{State, Val};
 use super::summary::{Carry, Freed, Held, Key, Leaving, MAX_OUTCOMES, MAX_STATES, Outcome, Status, Summary};
 use crate::ir::{
-    BlockId, EdgeKind, Exit, Function, FunctionId, Guard, Op, OpKind, OpRef, Operand, Rvalue, Shape, Site, UnaryOp,
-    Use, Value, Var,
+    BlockId, EdgeKind, Exit, Function, FunctionId, FunctionKind, Guard, Op, OpKind, OpRef, Operand, Rvalue, Shape,
+    Site, UnaryOp, Use, Value, Var,
 };
 
 /// Exploration of one function.
@@ -181,6 +181,10 @@ impl<'a, 'p> Explorer<'a, 'p> {
 
     fn step(&mut self, at: OpRef, op: &'p Op, mut state: State) -> Vec<State> {
         match &op.kind {
+            OpKind::Let(Rvalue::Await(x)) if self.future_of(&state, x).is_some() => {
+                let future = self.future_of(&state, x).into_iter().collect::<Vec<_>>();
+                self.enter(at, op.dst, &super::reach::closure_call(), &future, &[], state)
+            }
             OpKind::Let(rvalue) => {
                 let val = self.rvalue(&mut state, rvalue);
                 if let Some(dst) = op.dst {
@@ -203,6 +207,14 @@ impl<'a, 'p> Explorer<'a, 'p> {
                 self.finish(at, val, *exit, state);
                 Vec::new()
             }
+        }
+    }
+
+    /// The async block that awaiting this operand runs.
+    fn future_of(&self, state: &State, operand: &Operand) -> Option<FunctionId> {
+        match self.operand(state, operand).shape {
+            Shape::Closure(id) if self.a.program.function(id).kind == FunctionKind::AsyncBlock => Some(id),
+            _ => None,
         }
     }
 
@@ -348,7 +360,7 @@ impl<'a, 'p> Explorer<'a, 'p> {
     }
 
     /// A guard or lock object made while locks are held stands for those that nothing else stands for yet.
-    fn burden(&self, state: &State, val: &mut Val, carry: Carry) {
+    pub(super) fn burden(&self, state: &State, val: &mut Val, carry: Carry) {
         for (lock, status) in &state.locks {
             if *status == Status::Held && !val.carries.iter().any(|(l, _)| l == lock) {
                 val.carries.push((*lock, carry));

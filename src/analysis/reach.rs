@@ -99,7 +99,8 @@ impl<'p> Analyzer<'p> {
     }
 }
 
-fn closure_call() -> Call {
+/// A call of a closure with nothing to say about arguments.
+pub(super) fn closure_call() -> Call {
     Call {
         callee: Callee::Method(String::new()),
         args: Vec::new(),

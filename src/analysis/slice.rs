@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::flow::{bound, reads, tested};
-use crate::ir::{BinaryOp, BlockId, Callee, EdgeKind, Function, Guard, Op, OpKind, OpRef, Operand, Rvalue, Var};
+use crate::ir::{
+    BinaryOp, BlockId, Callee, EdgeKind, Function, FunctionId, Guard, Op, OpKind, OpRef, Operand, Rvalue, Var,
+};
 
 /// Data dependences of one function.
 pub struct Slice<'f> {
@@ -71,6 +73,15 @@ impl<'f> Slice<'f> {
             }
         }
         out
+    }
+
+    /// Closures that take part in computing `operand`.
+    pub fn closures(&self, operand: &Operand) -> Vec<FunctionId> {
+        let made = |op: &&'f Op| match &op.kind {
+            OpKind::Let(Rvalue::Closure(id, _)) => Some(*id),
+            _ => None,
+        };
+        self.sources(operand).iter().flat_map(|v| self.defs.get(v).into_iter().flatten()).filter_map(made).collect()
     }
 
     /// Guards whose edges lead to `at` and that were decided before it: operands tested on some path to `at`.

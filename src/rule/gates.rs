@@ -43,8 +43,9 @@ impl Context<'_> {
                     .comparisons(test)
                     .into_iter()
                     .any(|(a, b)| slice.sources(a).contains(&dst) != slice.sources(b).contains(&dst));
+                let in_closure = slice.closures(test).into_iter().any(|id| self.compares_its_argument(id));
                 let in_callee = call.effect.is_none() && call.targets.iter().any(|t| self.compares_a_read(*t));
-                if compared || in_callee {
+                if compared || in_closure || in_callee {
                     return Some(read);
                 }
             }
@@ -56,7 +57,7 @@ impl Context<'_> {
     fn read_of(&self, function: FunctionId, at: OpRef, call: &Call, key: &Value) -> Option<Span> {
         let reads = |effect: &crate::ir::Effect| match &effect.kind {
             EffectKind::Read(Resource::Key(_, read)) => {
-                let read = self.program.absolute(function, read);
+                let read = self.analyzer.comparable(function, read);
                 first_word(&effect.command) != "TTL" && self.analyzer.relate(&read, key) == Relation::Must
             }
             _ => false,
@@ -91,11 +92,25 @@ impl Context<'_> {
         })
     }
 
-    /// Whether the key is watched (WATCH) in the function of the release: a changed key makes EXEC fail.
+    /// Whether a closure compares what it is given with something else: `is_some_and(|owner| owner == token)`.
+    fn compares_its_argument(&self, id: FunctionId) -> bool {
+        let f = self.program.function(id);
+        let slice = Slice::of(f);
+        all_operands(f).iter().any(|x| {
+            slice.comparisons(x).into_iter().any(|(a, b)| {
+                let from = |o: &Operand| slice.sources(o).iter().any(|v| f.params.contains(v));
+                from(a) != from(b)
+            })
+        })
+    }
+
+    /// Whether the key is watched (WATCH) where the release runs: a changed key makes EXEC fail.
     pub fn watched(&self, release: &Use) -> bool {
-        self.analyzer.reached(release.function).iter().any(|r| {
-            matches!(&r.effect.kind, EffectKind::Watch(key)
-                if self.analyzer.relate(&self.program.absolute(release.function, key), &release.key).possible())
+        [release.function, self.analyzer.item(release.function)].into_iter().any(|id| {
+            self.analyzer.reached(id).iter().any(|r| {
+                matches!(&r.effect.kind, EffectKind::Watch(key)
+                    if self.analyzer.relate(&self.analyzer.comparable(id, key), &release.key).possible())
+            })
         })
     }
 }

@@ -1,11 +1,13 @@
 //! `missing-ttl`: a lease key that on some path gets no expiry.
 
 use super::setnx_expire;
-use crate::analysis::lock::{Decision, Lock};
+use crate::analysis::lock::{Decision, Lock, Pairing};
 use crate::analysis::summary::{Relation, Status};
-use crate::finding::{Actor, Confidence, Finding, Severity};
+use crate::finding::{Actor, Finding, Severity};
 use crate::ir::{EffectKind, LockKind, Ttl};
 use crate::rule::{Context, Group, Rule};
+use crate::source::Span;
+use std::collections::BTreeSet;
 
 /// The rule.
 pub const RULE: Rule = Rule {
@@ -28,8 +30,51 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             }
         } else {
             dropped(cx, index, lock, findings);
+            persisted(cx, lock, findings);
+            given_none(cx, index, lock, findings);
         }
     }
+}
+
+/// PERSIST on the key by a function that no path leads to from the acquire.
+fn persisted(cx: &Context<'_>, lock: &Lock, findings: &mut Vec<Finding>) {
+    for (index, how) in &lock.prolongs {
+        let used = &cx.locks.prolongs[*index];
+        if *how != Pairing::Path && matches!(&used.effect.kind, EffectKind::Expire(e) if e.ttl == Ttl::Never) {
+            findings.push(taken_away(cx, lock, cx.place(used), &used.effect.command));
+        }
+    }
+}
+
+/// A caller passes `None` for the expiry.
+fn given_none(cx: &Context<'_>, index: usize, lock: &Lock, findings: &mut Vec<Finding>) {
+    let log = cx.analyzer.log.borrow();
+    let seen = log.leavings.iter().filter(|l| {
+        l.lock.acquire.ttl == Ttl::Never
+            && cx.judged(l.function)
+            && cx.locks.of(&l.lock.via, l.lock.origin.effect) == Some(index)
+    });
+    let calls: BTreeSet<_> = seen.map(|l| (l.lock.via.len(), l.lock.via[0])).collect();
+    let Some((depth, site)) = calls.first().copied() else { return };
+    if depth <= lock.taken.id.0.len() {
+        return;
+    }
+    let key = cx.key(lock);
+    let span = cx.op_span(site);
+    let mut f = Finding::new(
+        &RULE,
+        span,
+        format!("the lock `{key}` is taken without an expiry by this call: a holder that crashes keeps it for ever"),
+    );
+    f.confidence = cx.confidence(cx.certainty(&lock.taken));
+    f.caret = "no expiry is given".into();
+    f.label(cx.place(&lock.taken), "the command");
+    f.help = "pass an expiry longer than the work, and renew it if the work can take longer".into();
+    f.step(Actor::A, span, format!("takes `{key}`, which never expires"));
+    f.step(Actor::A, span, "crashes before the release");
+    f.step(Actor::B, span, "can never take it");
+    f.lock = Some(key);
+    findings.push(f);
 }
 
 /// An expiry may be set on the key on some path after all, in a way that is no finding of its own.
@@ -77,15 +122,18 @@ fn dropped(cx: &Context<'_>, index: usize, lock: &Lock, findings: &mut Vec<Findi
             }
     });
     let Some(drop) = drops.first() else { return };
-    let key = cx.key(lock);
     let span = if drop.via.len() == 1 { drop.effect.span } else { cx.op_span(drop.via[0]) };
-    let command = &drop.effect.command;
+    findings.push(taken_away(cx, lock, span, &drop.effect.command));
+}
+
+fn taken_away(cx: &Context<'_>, lock: &Lock, span: Span, command: &str) -> Finding {
+    let key = cx.key(lock);
     let mut f = Finding::new(
         &RULE,
         span,
         format!("{command} takes the expiry of the lock `{key}` away: a holder that crashes keeps it for ever"),
     );
-    f.confidence = cx.confidence(drop.lock.certainty).min(Confidence::High);
+    f.confidence = cx.confidence(cx.certainty(&lock.taken));
     f.caret = "the key lives for ever from here on".into();
     f.label(cx.place(&lock.taken), "taken here, with an expiry");
     f.help = "keep the expiry: write with `KEEPTTL`, or set it again in the same command, comparing the owner".into();
@@ -94,5 +142,5 @@ fn dropped(cx: &Context<'_>, index: usize, lock: &Lock, findings: &mut Vec<Findi
     f.step(Actor::A, span, "crashes before the release");
     f.step(Actor::B, span, format!("can never take `{key}`"));
     f.lock = Some(key);
-    findings.push(f);
+    f
 }

@@ -19,8 +19,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-/// Calls between the function that sees both, and the acquire and the write: one helper deep each.
-const MAX_DEPTH: usize = 2;
+/// Calls between the function that sees both, and the acquire and the write.
+const MAX_DEPTH: usize = 4;
 
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     let mut by_statement: BTreeMap<Span, Finding> = BTreeMap::new();
@@ -77,18 +77,54 @@ fn settled(value: &Value) -> bool {
     }
 }
 
-/// Columns that only say which row is meant.
+/// Words in the names of columns that tell an old writer from a new one: version, state, time, owner.
+const GUARD_WORDS: &[&str] = &[
+    "version",
+    "ver",
+    "rev",
+    "revision",
+    "fence",
+    "fencing",
+    "token",
+    "epoch",
+    "etag",
+    "updated",
+    "modified",
+    "changed",
+    "status",
+    "state",
+    "stage",
+    "phase",
+    "attempt",
+    "attempts",
+    "retry",
+    "owner",
+    "locked",
+    "claimed",
+    "worker",
+    "lease",
+    "run",
+    "generation",
+    "seq",
+    "sequence",
+    "nonce",
+    "hash",
+    "checksum",
+    "at",
+    "time",
+    "until",
+    "expires",
+    "deleted",
+    "done",
+    "processed",
+    "completed",
+    "active",
+];
+
+/// A comparison for equality with a column that only says which row is meant.
 fn identifies(column: &str) -> bool {
-    let column = column.rsplit('.').next().unwrap_or(column).trim_matches(['"', '`']).to_ascii_lowercase();
-    column == "id"
-        || column == "uuid"
-        || column == "key"
-        || column == "name"
-        || column == "slug"
-        || column.ends_with("_id")
-        || column.ends_with("_key")
-        || column.ends_with("_uuid")
-        || column.ends_with("_name")
+    let name = column.rsplit('.').next().unwrap_or(column).trim_matches(['"', '`']);
+    !crate::analysis::lock::words(name).iter().any(|word| GUARD_WORDS.contains(&word.as_str()))
 }
 
 fn finding(cx: &Context<'_>, lock: &Lock, writes: &[(&Observation, &Write)]) -> Finding {

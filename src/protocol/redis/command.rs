@@ -1,7 +1,7 @@
 //! Wire commands -> effects. Facts are those of the command pages at redis.io/commands and valkey.io/commands.
 
 use crate::ir::{
-    Acquire, AcquireForm, Backend, Effect, EffectKind, Expire, External, LockKind, OwnerCheck, Release, Renew,
+    Acquire, AcquireForm, Backend, Effect, EffectKind, Expire, External, Lit, LockKind, OwnerCheck, Release, Renew,
     Resource, Safety, TimeUnit, Ttl, Value, Write,
 };
 use crate::protocol::ttl;
@@ -460,11 +460,19 @@ impl Command {
             _ => TimeUnit::UnixMilliseconds,
         };
         let only_if_none = self.args.iter().skip(2).any(|arg| arg.word().as_deref() == Some("NX"));
-        let expire = Expire { key: self.value(0), ttl: ttl(self.value(1), unit), only_if_none };
-        Meaning {
-            effects: vec![self.effect(&self.name, EffectKind::Expire(expire))],
-            replies: Some((Wire::Int(1), Wire::Int(0))),
-        }
+        let ttl = ttl(self.value(1), unit);
+        // "a key with a non-positive expiry is deleted rather than expired" (EXPIRE command page).
+        let gone = match &ttl {
+            Ttl::After(Value::Const(Lit::Int(n)), _) => *n <= 0,
+            Ttl::After(Value::Const(Lit::Duration(n)), _) => *n == 0,
+            _ => false,
+        };
+        let effect = if gone {
+            self.release(&self.name, self.value(0), OwnerCheck::None)
+        } else {
+            self.effect(&self.name, EffectKind::Expire(Expire { key: self.value(0), ttl, only_if_none }))
+        };
+        Meaning { effects: vec![effect], replies: Some((Wire::Int(1), Wire::Int(0))) }
     }
 
     /// `GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]`
