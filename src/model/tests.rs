@@ -442,7 +442,14 @@ fn probe() {
         for file in workspace.sources.iter().filter(|file| file.language == Language::Rust) {
             units.push(rust::lower(file, &workspace.context(file.id)));
         }
+        let clock = std::time::Instant::now();
         let mut program = Program::link(workspace.sources, units);
+        let linked = clock.elapsed();
+        eprintln!(
+            "{} files, {} functions, linked in {linked:?}",
+            program.sources.iter().count(),
+            program.functions.len()
+        );
         let understood = apply(&mut program, Models::builtin(), &Versions::new());
         for function in program.functions.iter().filter(|function| !function.test) {
             for (_, op, call) in function.calls() {
@@ -455,6 +462,7 @@ fn probe() {
             println!("MISSED {} {}: {}", program.sources.place(missed.span), missed.name, missed.why);
         }
         println!("{} understood, {} missed", understood.understood, understood.missed.len());
+        println!("link {linked:?}, apply {:?}", clock.elapsed() - linked);
     };
     std::thread::Builder::new().stack_size(64 << 20).spawn(work).unwrap().join().unwrap();
 }

@@ -122,6 +122,7 @@ pub fn run(site: &Site<'_>, passed: Passed) -> Outcome {
             let atomicity = if atomic || site.row.atomic { Atomicity::Multi } else { Atomicity::Pipeline };
             send(site, lines, atomicity, passed.handle, passed.asked)
         }
+        Some(Built::Script(script)) if root_param(&script.text).is_some() => Outcome::Passed(Box::new(passed)),
         Some(Built::Script(mut script)) => {
             script.keys.extend(more(&passed.keys));
             script.args.extend(more(&passed.args));

@@ -9,7 +9,7 @@ use super::term::{Event, Fact, Path, State, Term};
 use crate::frontend::lua::tree::{Expression, Function, Script, Statement};
 
 /// Paths that are looked at; a script with more is opaque.
-const MAX_PATHS: usize = 256;
+const MAX_PATHS: usize = 1024;
 /// Steps of one path.
 const MAX_STEPS: usize = 20_000;
 /// Calls inside calls.
