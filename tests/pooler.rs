@@ -186,3 +186,17 @@ fn an_unknown_origin_is_the_usual_one_only_where_there_is_no_other() {
     assert!(matches!(two.harm_to(&Value::Env("DATABASE_URL".to_string()), "src/main.rs"), Some((_, true))));
     assert_eq!(two.harm_to(&Value::Env("DIRECT_URL".to_string()), "src/main.rs"), None);
 }
+
+#[test]
+fn defaults_and_fallbacks_of_variables() {
+    let facts = case("compose_two_dsns");
+    let env = |name: &str| Value::Env(name.to_string());
+    let local = Value::str("postgres://localhost:9/app");
+    let with_default = |name: &str| facts.for_value(&env(name).join(local.clone()), "src/main.rs");
+    assert_eq!(met(with_default("DATABASE_URL")), (Some(Mode::Transaction), true));
+    assert_eq!(with_default("DIRECT_URL"), Resolution::Direct);
+    let either = facts.for_value(&env("DIRECT_URL").join(env("DATABASE_URL")), "src/main.rs");
+    assert_eq!(either, Resolution::Direct);
+    let other = facts.for_value(&env("DATABASE_URL").join(env("DIRECT_URL")), "src/main.rs");
+    assert_eq!(met(other), (Some(Mode::Transaction), false));
+}

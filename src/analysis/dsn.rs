@@ -58,11 +58,29 @@ impl Search<'_> {
         if text != Value::Unknown {
             return text;
         }
+        if call.args.is_empty() {
+            return self.configured(call, depth);
+        }
         let inner = self.first(call.args.iter().map(|argument| self.handle(f, argument, depth + 1)));
         if inner != Value::Unknown || call.name.starts_with('.') {
             return inner;
         }
         self.returned(f, call, depth)
+    }
+
+    /// `Config::new()` whose fields are set one by one: `cfg.url = Some(url)`, `cfg.host = Some(host)`.
+    fn configured(&self, call: &CallValue, depth: usize) -> Value {
+        let ty = call.name.strip_suffix("::new").or_else(|| call.name.strip_suffix("::default"));
+        let Some(ty) = ty else { return Value::Unknown };
+        let url = self.stored(ty, "url", depth, &|f, value, depth| self.text(f, peeled(value), depth));
+        if url != Value::Unknown {
+            return url;
+        }
+        let part = |name: &str| self.stored(ty, name, depth, &|f, value, depth| self.plain(f, peeled(value), depth));
+        match part("host") {
+            Value::Unknown => Value::Unknown,
+            host => address(Some(part("user")), host, None, Some(part("dbname"))),
+        }
     }
 
     /// What a function of the workspace returns, its parameters replaced by this call's arguments.
@@ -117,17 +135,7 @@ impl Search<'_> {
             }
         }
         let [user, host, port, database] = parts;
-        let host = host?;
-        let text = |text: &str| Piece::Text(text.to_owned());
-        let hole = |value: Option<Value>| Piece::Hole(value.unwrap_or(Value::Unknown));
-        let mut pieces = vec![text("postgres://"), hole(user), text("@"), Piece::Hole(host)];
-        if let Some(port) = port {
-            pieces.extend([text(":"), Piece::Hole(port)]);
-        }
-        if database.is_some() {
-            pieces.extend([text("/"), hole(database)]);
-        }
-        Some(Value::Template(pieces))
+        host.map(|host| address(user, host, port, database))
     }
 
     /// A value that is a connection string, or a variable or field that holds one.
@@ -261,6 +269,28 @@ impl Search<'_> {
     /// The join of all; unknown if one is, or if there is none.
     fn all(&self, values: impl Iterator<Item = Value>) -> Value {
         values.reduce(Value::join).unwrap_or(Value::Unknown)
+    }
+}
+
+/// The parts of an address as one template.
+fn address(user: Option<Value>, host: Value, port: Option<Value>, database: Option<Value>) -> Value {
+    let text = |text: &str| Piece::Text(text.to_owned());
+    let hole = |value: Option<Value>| Piece::Hole(value.unwrap_or(Value::Unknown));
+    let mut pieces = vec![text("postgres://"), hole(user), text("@"), Piece::Hole(host)];
+    if let Some(port) = port {
+        pieces.extend([text(":"), Piece::Hole(port)]);
+    }
+    if database.is_some() {
+        pieces.extend([text("/"), hole(database)]);
+    }
+    Value::Template(pieces)
+}
+
+/// `Some(x)` as `x`.
+fn peeled(value: &Value) -> &Value {
+    match value {
+        Value::Aggregate(name, fields) if name.ends_with("Some") && fields.len() == 1 => &fields[0].1,
+        other => other,
     }
 }
 

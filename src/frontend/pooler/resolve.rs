@@ -369,7 +369,7 @@ impl PoolerFacts {
 }
 
 /// `DIRECT_URL`, `DATABASE_URL_UNPOOLED`, `MIGRATIONS_DATABASE_URL` and kin.
-fn says_direct(name: &str) -> bool {
+pub(super) fn says_direct(name: &str) -> bool {
     let name = normal(name);
     ["DIRECT", "UNPOOLED", "NON_POOLING", "NONPOOLING", "NO_POOL", "MIGRATION", "MIGRATE"]
         .iter()

@@ -2,7 +2,7 @@
 
 use super::Mode;
 use super::facts::{May, PoolerFacts, Resolution, Route};
-use super::resolve::normal;
+use super::resolve::{normal, says_direct};
 use super::template::HOLE;
 use crate::ir::{CallValue, Lit, Piece, Value};
 
@@ -62,7 +62,20 @@ impl PoolerFacts {
             Value::Env(name) => self.for_env_at(name, path),
             Value::Template(pieces) => self.template(pieces, path),
             Value::Join(members) => {
-                self.one_of(members.iter().map(|member| self.value(member, path, depth + 1)).collect())
+                let found = members.iter().map(|member| (member, self.value(member, path, depth + 1)));
+                let mut found: Vec<_> = found.collect();
+                // the default of a variable (`unwrap_or("postgres://localhost/app")`) is for machines without a deployment
+                if found.iter().any(|(_, one)| *one != Resolution::Unknown) {
+                    found.retain(|(member, one)| *one != Resolution::Unknown || !matches!(member, Value::Const(_)));
+                }
+                // `DIRECT_URL`, else `DATABASE_URL`: who names the direct string first means it
+                let direct = |(member, one): &(&Value, Resolution)| {
+                    *one == Resolution::Direct && matches!(member, Value::Env(name) if says_direct(name))
+                };
+                if found.first().is_some_and(direct) {
+                    return Resolution::Direct;
+                }
+                self.one_of(found.into_iter().map(|(_, one)| one).collect())
             }
             Value::Call(call) => self.call(call, path, depth),
             Value::Aggregate(_, fields) => {
