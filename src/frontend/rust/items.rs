@@ -189,6 +189,7 @@ impl Lower<'_> {
         let self_ty = types::ty(&self.names, &i.self_ty);
         let trait_ = i.trait_.as_ref().map(|(path, _)| types::path(&self.names, path).path);
         let owner_path = match self_ty.path.as_str() {
+            "dyn" | "impl" if !self_ty.args.is_empty() => self_ty.args[0].path.clone(),
             "" | "()" | "[]" | "fn" => self_ty.to_string(),
             path => path.to_owned(),
         };
