@@ -9,10 +9,10 @@ use crate::ir::{At, Call, CallValue, Callee, FunctionId, FunctionKind, Lit, OpRe
 
 impl Eval<'_> {
     pub(super) fn call(&mut self, f: FunctionId, at: OpRef, call: &Call) -> Value {
-        let args = call.args.iter().map(|arg| match call.targets.is_empty() {
-            true => self.operand(f, arg),
-            // A builder handed on has all its steps.
-            false => self.chained(f, arg, at),
+        let method = matches!(call.callee, Callee::Method(_)) && call.targets.is_empty();
+        let args = call.args.iter().enumerate().map(|(i, arg)| {
+            // A builder handed on has all its steps; a receiver is the chain so far.
+            if !(i == 0 && method) && self.varies(f, arg) { self.chained(f, arg, at) } else { self.operand(f, arg) }
         });
         let args: Vec<Value> = args.collect();
         let mut value = CallValue {

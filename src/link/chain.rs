@@ -60,6 +60,19 @@ impl<'p> Eval<'p> {
         self.operand(f, operand)
     }
 
+    /// Whether a variable's value depends on where it is asked for: it is defined more than once, or changed in place.
+    pub(super) fn varies(&self, f: FunctionId, operand: &Operand) -> bool {
+        let Operand::Var(var, _) = operand else { return false };
+        let function = self.function(f);
+        let Some(memo) = self.program.memo.of(f, function) else { return false };
+        let at = var.0 as usize;
+        let ops = memo.defuse.defs.get(at).map_or(0, |defs| defs.iter().filter(|d| matches!(d, Def::Op(_))).count());
+        ops > 1
+            || (function.vars[at].name.is_some()
+                && memo.defuse.uses[at].len() > 1
+                && !self.builder_ty(f, *var).is_unknown())
+    }
+
     /// The text that a variable has when all is done to it, if anything is: its value at its last use.
     pub(super) fn grown_text(&mut self, f: FunctionId, var: Var) -> Option<Value> {
         let function = self.function(f);
@@ -90,6 +103,9 @@ impl<'p> Eval<'p> {
     pub(super) fn chained(&mut self, f: FunctionId, operand: &Operand, at: OpRef) -> Value {
         let Operand::Var(var, _) = operand else { return self.plain(f, operand) };
         let key = (f, *var, at);
+        if let Some(known) = self.built.get(&key) {
+            return known.clone();
+        }
         if self.active.len() > DEPTH || self.active.contains(&key) {
             self.not_final();
             return self.plain(f, operand);
@@ -97,21 +113,23 @@ impl<'p> Eval<'p> {
         let function = self.function(f);
         let Some(memo) = self.program.memo.of(f, function) else { return Value::Unknown };
         self.active.push(key);
-        let value = match self.built(f, memo, *var, at) {
+        let value = match self.follow_var(f, memo, *var, at) {
             Some(value) => value,
             None => self.plain(f, operand),
         };
         self.active.pop();
-        if fold::size(&value) > fold::MAX_NODES { Value::Unknown } else { value }
+        let value = if fold::size(&value) > fold::MAX_NODES { Value::Unknown } else { value };
+        self.built.insert(key, value.clone());
+        value
     }
 
     /// `None`: nothing changes the variable, its plain value is all there is.
-    fn built(&mut self, f: FunctionId, memo: &FunctionMemo, var: Var, at: OpRef) -> Option<Value> {
+    fn follow_var(&mut self, f: FunctionId, memo: &FunctionMemo, var: Var, at: OpRef) -> Option<Value> {
         let function = self.function(f);
         let flow = memo.flow(function);
         let ty = self.builder_ty(f, var);
         let steps = if ty.is_unknown() { Vec::new() } else { self.steps(f, memo, flow, var, &ty, at) };
-        let base = self.base(f, memo, flow, var, at);
+        let base = self.base(f, memo, flow, var, (at, !ty.is_unknown()));
         if steps.is_empty() {
             return base;
         }
@@ -137,15 +155,26 @@ impl<'p> Eval<'p> {
     }
 
     /// What the variable is by its own definitions before `at`.
-    fn base(&mut self, f: FunctionId, memo: &FunctionMemo, flow: &Flow, var: Var, at: OpRef) -> Option<Value> {
+    fn base(
+        &mut self,
+        f: FunctionId,
+        memo: &FunctionMemo,
+        flow: &Flow,
+        var: Var,
+        (at, builder): (OpRef, bool),
+    ) -> Option<Value> {
         let function = self.function(f);
         let defs = memo.defuse.defs.get(var.0 as usize)?;
         let mut reaching: Vec<OpRef> = Vec::new();
         let mut other = false;
         for def in defs {
             match def {
-                Def::Op(op) if flow.reaches(*op, at) => reaching.push(*op),
-                Def::Op(_) => {}
+                Def::Op(op) if !flow.reaches(*op, at) => {}
+                Def::Op(op) if flow.position(*op) < flow.position(at) => reaching.push(*op),
+                // Reached only by a further turn of a loop: a builder is the one of the first turn, another variable is
+                // what all its definitions make of it.
+                Def::Op(_) if builder => {}
+                Def::Op(_) => return None,
                 _ => other = true,
             }
         }

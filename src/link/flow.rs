@@ -268,12 +268,14 @@ impl Flow {
         let mut stack = vec![(0usize, 0usize)];
         seen[0] = true;
         while let Some((block, next)) = stack.last_mut() {
-            match self.successors[*block].get(*next) {
+            // The last successor first: bodies of loops then stand before what follows the loop, as in the source.
+            let successors = &self.successors[*block];
+            match successors.len().checked_sub(*next + 1).map(|i| successors[i]) {
                 Some(to) => {
                     *next += 1;
-                    if !seen[*to] {
-                        seen[*to] = true;
-                        stack.push((*to, 0));
+                    if !seen[to] {
+                        seen[to] = true;
+                        stack.push((to, 0));
                     }
                 }
                 None => {

@@ -292,7 +292,7 @@ impl Program {
         let next = if tables().is_wrapper(ty) && !self.index.types.contains_key(&ty.path) {
             ty.arg(0)
         } else if let Some(target) = tables().deref(ty) {
-            target
+            self.managed(f, &target).unwrap_or(target)
         } else if self.index.types.contains_key(&ty.path) {
             let blocks = self.index.impls_of.get(&ty.path)?;
             let deref = blocks.iter().map(|i| &self.impls[*i]).find(|block| {
@@ -307,6 +307,15 @@ impl Program {
             return None;
         };
         (next != *ty && !next.is_unknown()).then_some(next)
+    }
+
+    /// What a pool manager of the workspace manages (`impl bb8::ManageConnection for M { type Connection = C; }`).
+    fn managed(&self, f: FunctionId, manager: &Ty) -> Option<Ty> {
+        let blocks = self.index.impls_of.get(&manager.path)?.iter().map(|i| &self.impls[*i]);
+        let mut managers = blocks
+            .filter(|b| b.trait_.as_deref().is_some_and(|t| t.ends_with("Manager") || t.ends_with("ManageConnection")));
+        let types = &managers.next()?.types;
+        types.iter().find(|(name, _)| name == "Connection" || name == "Type").map(|(_, ty)| self.canonical_ty(f, ty))
     }
 
     /// Type of a field, looked up through `Deref`. Tuple members are fields `0`, `1`; enum fields `Variant.name`.

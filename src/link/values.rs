@@ -30,11 +30,20 @@ pub(super) struct Eval<'p> {
     local: HashMap<(FunctionId, u32), Value>,
     /// Builder variables being followed, each at a place.
     pub(super) active: Vec<(FunctionId, Var, OpRef)>,
+    /// Those followed already.
+    pub(super) built: HashMap<(FunctionId, Var, OpRef), Value>,
 }
 
 impl<'p> Eval<'p> {
     pub(super) fn new(program: &'p Program) -> Eval<'p> {
-        Eval { program, stack: Vec::new(), low: usize::MAX, local: HashMap::new(), active: Vec::new() }
+        Eval {
+            program,
+            stack: Vec::new(),
+            low: usize::MAX,
+            local: HashMap::new(),
+            active: Vec::new(),
+            built: HashMap::new(),
+        }
     }
 
     /// The current results must not be kept.
@@ -293,6 +302,13 @@ impl<'p> Eval<'p> {
             }
             Rvalue::Closure(id, _) => Value::Closure(*id),
             Rvalue::IncludeStr(path) => self.include(f, path),
+            // The element of a `for` over a list that is written out.
+            Rvalue::Unknown(of) if of.len() == 1 => match self.operand(f, &of[0]) {
+                Value::Aggregate(path, members) if path == "[]" => {
+                    members.into_iter().map(|m| m.1).reduce(Value::join).unwrap_or(Value::Unknown)
+                }
+                _ => Value::Unknown,
+            },
             Rvalue::Matches(..) | Rvalue::Unknown(_) => Value::Unknown,
         }
     }

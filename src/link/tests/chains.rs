@@ -124,3 +124,13 @@ fn scripts_in_fields() {
     )]);
     assert_eq!(chain(&p, "L::f", "invoke_async"), r#"redis::Script::new("return 1").key($1).arg(1)"#);
 }
+
+#[test]
+fn text_and_binds_built_in_loops() {
+    let p = program(
+        r#"let mut sql = String::from("SELECT 1"); if x { sql = format!("{sql} WHERE a"); }
+           let mut q = sqlx::query(&sql); for i in 0..3 { if x { q = q.bind(i); } else { q = q.bind(2); } }
+           q.fetch_all(c).await?;"#,
+    );
+    assert_eq!(chain(&p, "f", "fetch_all"), r#"sqlx::query("SELECT 1" | "SELECT 1 WHERE a")?.bind(local)?.bind(2)"#);
+}
