@@ -159,7 +159,7 @@ fn mutilated_files_are_read() {
         let whole: Vec<(String, String)> = sources.iter().map(|f| (f.path.clone(), f.text.to_string())).collect();
         for (index, (_, text)) in whole.iter().enumerate() {
             let cuts: Vec<usize> = (0..=text.len()).filter(|at| text.is_char_boundary(*at)).collect();
-            for (turn, cut) in cuts.iter().enumerate().step_by(11) {
+            for (turn, cut) in cuts.iter().enumerate().step_by(23) {
                 let other = cuts[(turn * 7 + 3) % cuts.len()];
                 let (from, to) = (*cut.min(&other), *cut.max(&other));
                 for broken in [text[..*cut].to_string(), format!("{}{}", &text[..from], &text[to..])] {
