@@ -9,6 +9,7 @@ mod build;
 mod cursor;
 mod dml;
 mod expr;
+mod live;
 mod lower;
 mod plpgsql;
 mod query;
@@ -21,7 +22,8 @@ pub mod walk;
 
 pub use ast::{Statement, StatementKind};
 pub use build::{FUNCTION, STATEMENT, Session};
-pub use lower::{lower, supersede};
+pub use live::supersede;
+pub use lower::lower;
 pub use statement::statements;
 pub use tokens::Dialect;
 

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 /// text was put together, its places are that of the call), kind of session ([`Session`]), then for each variable of the
 /// routine that the text may name: its name, the variable.
 pub const STATEMENT: &str = "sql::statement";
+/// Callee of DROP FUNCTION and kin; the argument is the name.
+pub const DROP: &str = "sql::drop";
 /// Prefix of the paths of SQL functions and procedures.
 pub const FUNCTION: &str = "sql::function::";
 

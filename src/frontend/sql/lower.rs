@@ -1,7 +1,7 @@
 //! `.sql` files to IR: one function for the statements of the file, one for each routine body.
 
 use super::ast::{Statement, StatementKind};
-use super::build::{Builder, FUNCTION, Session};
+use super::build::{Builder, DROP, FUNCTION, Session};
 use super::plpgsql::{self, calls_of, sql_type};
 use super::routine::{Routine, routine};
 use super::split::{Piece, split};
@@ -50,6 +50,12 @@ pub fn lower(file: &SourceFile) -> Unit {
         }
         let (statement, questions) = piece_statement(text, piece, dialect, main.questions);
         main.questions = questions;
+        for name in dropped(text, piece) {
+            let span = main.span(first.range());
+            let whole = main.span(piece.range.clone());
+            let dst = main.var(None, Ty::unit(), span);
+            main.call(span, whole, Callee::Path(DROP.into()), vec![Operand::Lit(Lit::Str(name))], dst);
+        }
         if unread(text, piece, &statement) {
             unit.problems.push(problem(file, piece, "statement with a lock word could not be read"));
         }
@@ -241,6 +247,29 @@ fn granted(text: &str, pieces: &[Piece]) -> Vec<String> {
     out
 }
 
+/// Routines that `DROP FUNCTION [IF EXISTS] a(..), b` names.
+fn dropped(text: &str, piece: &Piece) -> Vec<String> {
+    let t = &piece.tokens;
+    let drop = t.first().is_some_and(|t| t.is(text, "drop"))
+        && t.get(1).is_some_and(|t| t.is(text, "function") || t.is(text, "procedure") || t.is(text, "routine"));
+    if !drop {
+        return Vec::new();
+    }
+    let mut out = Vec::new();
+    let (mut depth, mut last) = (0i32, None);
+    for token in &t[2..] {
+        depth += i32::from(token.is_sign(text, "(")) - i32::from(token.is_sign(text, ")"));
+        let name = depth == 0 && matches!(token.kind, TokenKind::Word | TokenKind::Quoted);
+        if name && !["if", "exists", "cascade", "restrict"].iter().any(|w| token.is(text, w)) {
+            last = Some(token.identifier(text));
+        } else if token.is_sign(text, ",") && depth == 0 {
+            out.extend(last.take());
+        }
+    }
+    out.extend(last);
+    out
+}
+
 /// What the path and the text say about the server.
 fn dialect_of(file: &SourceFile) -> Dialect {
     let path = file.path.to_ascii_lowercase();
@@ -282,45 +311,6 @@ fn session_of(file: &SourceFile, pieces: &[Piece]) -> Session {
         return Session::Transaction;
     }
     Session::Unknown
-}
-
-/// Of routines that several migrations define, only the last text is live: the bodies of the earlier ones are emptied,
-/// as are those of down migrations. `units` are the lowered `.sql` files with their paths.
-pub fn supersede(units: &mut [(String, &mut Unit)]) {
-    let mut last: std::collections::BTreeMap<(String, String, usize), String> = std::collections::BTreeMap::new();
-    let key = |path: &str, f: &Function| (root(path), f.path.clone(), f.params.len());
-    for (path, unit) in units.iter() {
-        for f in unit.functions.iter().filter(|f| f.kind == FunctionKind::SqlBody && !down(path)) {
-            let newest = last.entry(key(path, f)).or_default();
-            if *newest < *path {
-                newest.clone_from(path);
-            }
-        }
-    }
-    for (path, unit) in units.iter_mut() {
-        let duplicates: Vec<String> = unit.functions.iter().map(|f| f.path.clone()).collect();
-        for (i, f) in unit.functions.iter_mut().enumerate() {
-            let later = duplicates[i + 1..].contains(&f.path);
-            let old = last.get(&key(path, f)).is_some_and(|newest| newest != path);
-            if f.kind == FunctionKind::SqlBody && (old || later || down(path))
-                || f.kind == FunctionKind::SqlFile && down(path)
-            {
-                f.blocks.clear();
-            }
-        }
-    }
-}
-
-fn down(path: &str) -> bool {
-    path.ends_with("/down.sql") || path.ends_with(".down.sql") || path.ends_with("_down.sql")
-}
-
-/// The folder whose files belong together: up to the component that names migrations, else the file's own.
-fn root(path: &str) -> String {
-    let parts: Vec<&str> = path.split('/').collect();
-    let folder = parts.len().saturating_sub(1);
-    let at = parts[..folder].iter().rposition(|p| p.to_ascii_lowercase().contains("migrat"));
-    parts[..at.map_or(folder, |i| i + 1)].join("/")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::{Reading, lease};
 use crate::frontend::sql::ast::{Expr, ExprKind, Function, Select, Source, Statement, StatementKind, Wait};
 use crate::frontend::sql::{LockAction, lock_function};
-use crate::ir::{Effect, EffectKind, Reply, Shape, Ty, Value};
+use crate::ir::{Effect, EffectKind, Reply, Shape, Ty};
 
 /// Shape path of a row whose columns are read by number or name; fields are named by both.
 pub const ROW: &str = "sql::Row";
@@ -480,7 +480,7 @@ fn convert(shape: Shape, ty: &Ty) -> Shape {
 
 /// What a method of a row, a list of rows or a finished statement gives: `row.get(0)`, `row.try_get("locked")`,
 /// `done.rows_affected()`, `rows.is_empty()`. `None`: the method says nothing here.
-pub fn access(shape: &Shape, method: &str, args: &[Value]) -> Option<Shape> {
+pub fn access(shape: &Shape, method: &str, args: &[Shape]) -> Option<Shape> {
     let Shape::Struct(path, fields) = shape else { return None };
     let field = |name: &str| fields.iter().find(|(n, _)| n == name).map(|(_, s)| s.clone());
     match (path.as_str(), method) {
@@ -491,7 +491,8 @@ pub fn access(shape: &Shape, method: &str, args: &[Value]) -> Option<Shape> {
             Some(Shape::Int(n)) => Some(Shape::Bool(n == 0)),
             other => other,
         },
-        (ROWS, "first" | "pop" | "next") => match field("len") {
+        (ROWS, "iter" | "into_iter" | "as_slice") => Some(shape.clone()),
+        (ROWS, "first" | "pop" | "next" | "last") => match field("len") {
             Some(Shape::Int(0)) => Some(Shape::None),
             _ => field("0").map(Shape::some),
         },
@@ -500,8 +501,9 @@ pub fn access(shape: &Shape, method: &str, args: &[Value]) -> Option<Shape> {
             "get" | "get_unchecked" | "try_get" | "try_get_unchecked" | "take" | "try_get_by" | "try_get_by_index",
         ) => {
             let name = match args.first()? {
-                Value::Const(crate::ir::Lit::Int(n)) => n.to_string(),
-                other => other.as_str()?.to_string(),
+                Shape::Int(n) | Shape::Number(n) => n.to_string(),
+                Shape::Str(name) => name.clone(),
+                _ => return None,
             };
             let found = field(&name).unwrap_or(Shape::Tainted);
             Some(if method.starts_with("try") { found.ok() } else { found })

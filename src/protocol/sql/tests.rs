@@ -111,8 +111,8 @@ fn replies_of_try_locks() {
     let (held, lost) = reply(sql, Fetch::Done, RowType::Unknown);
     assert_eq!(held, lost);
     let Shape::Ok(row) = reply(forced, Fetch::One, RowType::Dynamic).1 else { panic!() };
-    assert_eq!(access(&row, "get", &[Value::Const(Lit::Int(0))]), Some(Shape::Bool(false)));
-    assert_eq!(access(&row, "try_get", &[Value::str("locked")]), Some(Shape::Bool(false).ok()));
+    assert_eq!(access(&row, "get", &[Shape::Int(0)]), Some(Shape::Bool(false)));
+    assert_eq!(access(&row, "try_get", &[Shape::Str("locked".into())]), Some(Shape::Bool(false).ok()));
     let (held, lost) = reply("SELECT GET_LOCK(?, 0)", Fetch::One, RowType::Scalar(Ty::path("i64")));
     assert_eq!((held, lost), (Shape::Int(1).ok(), Shape::Int(0).ok()));
 }

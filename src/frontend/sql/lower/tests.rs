@@ -144,28 +144,6 @@ fn sessions() {
 }
 
 #[test]
-fn the_last_definition_is_live() {
-    let texts = [
-        ("m/migrations/1_a.sql", "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT pg_advisory_lock(1) $$;"),
-        (
-            "m/migrations/2_b.sql",
-            "CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$; CREATE FUNCTION g() RETURNS int LANGUAGE sql AS $$ SELECT 2 $$;",
-        ),
-        (
-            "m/migrations/2_b.down.sql",
-            "CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT pg_advisory_lock(1) $$;",
-        ),
-        ("other/a.sql", "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 3 $$;"),
-    ];
-    let mut units: Vec<Unit> = texts.iter().map(|(path, text)| lower(&file(path, text))).collect();
-    let mut named: Vec<(String, &mut Unit)> =
-        texts.iter().map(|(p, _)| (*p).to_string()).zip(units.iter_mut()).collect();
-    supersede(&mut named);
-    let live = |i: usize| units[i].functions.iter().filter(|f| f.kind == FunctionKind::SqlBody && f.has_body()).count();
-    assert_eq!([live(0), live(1), live(2), live(3)], [0, 2, 0, 1]);
-}
-
-#[test]
 fn unreadable_lock_statements_are_problems() {
     let f = file("a.sql", "FROBNICATE pg_advisory_lock;\nCREATE TABLE t (a int);");
     assert_eq!(lower(&f).problems.len(), 1);
