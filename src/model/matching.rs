@@ -153,11 +153,16 @@ impl Models {
                     return None;
                 }
                 // Rows that name their receiver go before those of any connection.
-                rows.sort_by_key(|row| row.receiver.0.is_empty());
+                rows.sort_by_key(|row| (row.receiver.0.is_empty(), !row.versions.is_current()));
                 let types = receiver_types(program, function, receiver);
-                if !types.is_empty() {
-                    let row = types.iter().find_map(|ty| rows.iter().find(|row| self.receiver_fits(row, ty)))?;
+                if let Some(row) = types.iter().find_map(|ty| rows.iter().find(|row| self.receiver_fits(row, ty))) {
                     return Some(Match { row, certainty: Certainty::Full, receiver: true });
+                }
+                // The type of another crate that no row names: a wrapper, if the name is one of the client's alone.
+                let foreign =
+                    |ty: &String| ty.contains("::") && !ty.starts_with("std::") && program.type_def(ty).is_none();
+                if !types.is_empty() && !(is_distinctive(name) && types.iter().all(foreign)) {
+                    return None;
                 }
                 if !call.targets.is_empty() {
                     return None;
@@ -191,7 +196,8 @@ impl Models {
             let rows = self.by_method.get(method)?.iter().map(|row| &self.rows[*row]);
             let mut rows = rows.filter(|row| fits(row, args) && file.is_none_or(|file| row.file == file));
             let known = !self.type_roles(&call.receiver).is_empty();
-            let row = rows.find(|row| !known || self.receiver_fits(row, &call.receiver))?;
+            let fitting = rows.by_ref().filter(|row| !known || self.receiver_fits(row, &call.receiver));
+            let row = fitting.min_by_key(|row| !row.versions.is_current())?;
             return Some(Match { row, certainty: Certainty::Inferred, receiver: true });
         }
         if let Some(path) = call.name.strip_suffix('!') {
@@ -241,6 +247,29 @@ impl Models {
         }
         found
     }
+}
+
+/// Names that hardly any type but a client of the store has.
+fn is_distinctive(name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "set_nx",
+        "setnx",
+        "set_ex",
+        "pset_ex",
+        "set_options",
+        "hset_nx",
+        "mset_nx",
+        "pexpire",
+        "expire_at",
+        "pexpire_at",
+        "get_del",
+        "get_ex",
+        "del_ex",
+        "query_async",
+        "invoke_async",
+        "exec_async",
+    ];
+    NAMES.contains(&name)
 }
 
 /// Roles of types that calls are made on.

@@ -31,6 +31,8 @@ pub enum Role {
     Execute,
     /// Runs a script given as text, with keys and arguments in one call: `script`, `key`, `value`.
     Eval,
+    /// Watches the keys at `key` on the connection `on` while its closure runs (`redis::transaction`).
+    Watch,
     /// Registers a script or function (`SCRIPT LOAD`, `FUNCTION LOAD`).
     Load,
     /// Builds options that end up as words of a command, in `wire`.

@@ -398,6 +398,50 @@ fn lua_files_and_function_libraries() {
 }
 
 #[test]
+fn lock_crates_and_services() {
+    let cases = [
+        (
+            "async fn f(rl: &rslock::LockManager, ttl: std::time::Duration) -> R<()> { let lock = rl.lock(\"job\".as_bytes(), ttl).await?; rl.unlock(&lock).await; }",
+            "1:acquire [rslock::lock] Str(\"job\") token Unknown ttl $1 Duration; Single on Unknown $0; Ok(Unknown) | Err(Unknown)\n\
+             1:release [rslock::unlock] Str(\"job\") Server; Single on Unknown $0; Unit | Unit",
+        ),
+        (
+            "use etcd_client::*; async fn f(c: &mut Client) -> R<()> { let lease = c.lease_grant(10, None).await?;
+             let options = LockOptions::new().with_lease(lease.id()); let lock = c.lock(\"job\", Some(options)).await?; c.unlock(lock.key()).await?; }",
+            "2:acquire [etcd-client::lock] Str(\"job\") token Unknown ttl Duration(10000000000) Seconds; Single on Multiplexed $0; Ok(Unknown) | Err(Unknown)\n\
+             2:release [etcd-client::unlock] Str(\"job\") Server; Single on Multiplexed $0; Ok(Unknown) | Err(Unknown)",
+        ),
+        (
+            "use etcd_client::*; async fn f(c: &mut Client) -> R<()> {
+             let txn = Txn::new().when([Compare::create_revision(\"k\", CompareOp::Equal, 0)]).and_then([TxnOp::put(\"k\", \"me\", None)]);
+             let won = c.txn(txn).await?.succeeded(); }",
+            "3:acquire [etcd-client::txn] Str(\"k\") token Str(\"me\") ttl Never; Single on Multiplexed $0; \
+             Ok(Struct(\"etcd_client::TxnResponse\", [(\"succeeded\", Bool(true))])) | Ok(Struct(\"etcd_client::TxnResponse\", [(\"succeeded\", Bool(false))]))",
+        ),
+        (
+            "use kube_leader_election::{LeaseLock, LeaseLockParams}; struct S { lock: LeaseLock }
+             fn new(c: C) -> S { S { lock: LeaseLock::new(c, \"ns\", LeaseLockParams { holder_id: \"me\".into(), lease_name: \"leader\".into(), lease_ttl: std::time::Duration::from_secs(15) }) } }
+             async fn f(s: &S) -> R<()> { let lease = s.lock.try_acquire_or_renew().await?; }",
+            "3:acquire [kube-leader-election::try_acquire_or_renew] Str(\"leader\") token Str(\"me\") ttl Duration(15000000000) Duration; Single on Unknown S.lock; Ok(Tainted) | Ok(Tainted)",
+        ),
+    ];
+    for (text, expected) in cases {
+        let (program, _) = program(text);
+        assert_eq!(trips(&program).join("\n"), expected, "{text}");
+    }
+}
+
+#[test]
+fn wrappers_of_other_crates_by_distinctive_names() {
+    let text = "use redis::AsyncCommands; async fn f(c: &mut some_pool::Conn, m: &moka::Cache) -> R<()> {
+        let won: bool = c.set_nx(\"k\", 1).await?; m.get(\"k\"); m.del(\"k\"); }";
+    assert_eq!(
+        trips(&program(text).0),
+        ["2:acquire [SETNX] Str(\"k\") token Int(1) ttl Never; Single on Unknown $0; Ok(Bool(true)) | Ok(Bool(false))"]
+    );
+}
+
+#[test]
 fn handles() {
     let cases = [
         ("c: &redis::Client", "use redis::Commands;", "Pool $0"),

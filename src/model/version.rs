@@ -48,9 +48,9 @@ impl Range {
         })
     }
 
-    /// Whether every version is in the range.
-    pub fn is_any(&self) -> bool {
-        self.0.is_empty()
+    /// Whether the newest versions are in the range: the better guess where the version is not known.
+    pub fn is_current(&self) -> bool {
+        !self.0.iter().any(|(operator, _)| matches!(operator, Operator::Less | Operator::LessEqual))
     }
 }
 

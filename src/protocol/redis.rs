@@ -64,6 +64,7 @@ pub fn call(site: &Site<'_>) -> Outcome {
         Role::Command => command(site, &builder(site)),
         Role::Execute => execute(site),
         Role::Eval => eval(site),
+        Role::Watch => watch(site),
         _ => Outcome::Silent,
     }
 }
@@ -86,6 +87,14 @@ fn command(site: &Site<'_>, builder: &Builder<'_>) -> Outcome {
     }
     let line = builder.line(&site.row.wire, &args, site.span);
     send(site, vec![line], Atomicity::Single, site.handle(receiver), asked(site))
+}
+
+/// WATCH on the keys of a retried closure.
+fn watch(site: &Site<'_>) -> Outcome {
+    let keys = site.value_at(&site.row.key).unwrap_or(Value::Unknown);
+    let mut line = builder(site).line(&["WATCH".to_owned()], &[], site.span);
+    line.args = builder(site).flatten(&keys, 0);
+    send(site, vec![line], Atomicity::Single, site.on(), Ty::unknown())
 }
 
 /// Runs what a chain has built.

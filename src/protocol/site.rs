@@ -175,7 +175,21 @@ impl<'a> Site<'a> {
     /// The value at a position; unknown where the call has no such argument.
     pub fn value(&self, place: &Place) -> Value {
         let Some(operand) = self.operand(place) else { return Value::Unknown };
-        place.path.iter().fold(self.value_of(operand), |value, step| project(&value, step))
+        let value = self.value_of(operand);
+        let value = if place.path.is_empty() { value } else { self.made(value) };
+        place.path.iter().fold(value, |value, step| project(&value, step))
+    }
+
+    /// What a field holds, if every constructor fills it alike; any other value as it is.
+    fn made(&self, value: Value) -> Value {
+        if !matches!(value, Value::Field(..) | Value::TypeField(..)) {
+            return value;
+        }
+        let Value::TypeField(ty, field) = self.program.absolute(self.function, &value) else { return value };
+        match self.program.field_values(&ty, &field).as_slice() {
+            [(_, one)] => one.clone(),
+            _ => value,
+        }
     }
 
     /// The value at an optional position.
@@ -246,6 +260,9 @@ fn time_unit(unit: Unit) -> TimeUnit {
 /// A step into a value: argument or tuple member by number, field or builder call by name.
 pub fn project(value: &Value, step: &str) -> Value {
     match value {
+        Value::Aggregate(path, fields) if path.rsplit("::").next() == Some("Some") && step != "0" => {
+            fields.first().map_or(Value::Unknown, |(_, inner)| project(inner, step))
+        }
         Value::Aggregate(_, fields) => {
             fields.iter().find(|(name, _)| name == step).map_or(Value::Unknown, |(_, value)| value.clone())
         }

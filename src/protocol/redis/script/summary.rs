@@ -221,6 +221,8 @@ impl Reader<'_> {
                 Some(token) => Role::Rewrite(token),
                 None => Role::Other,
             },
+            // A field removed without looking at its owner is an ordinary change of the hash.
+            "HDEL" if owner.is_none() => Role::Other,
             "DEL" | "UNLINK" | "HDEL" | "GETDEL" => Role::Give(owner),
             "EXPIRE" | "PEXPIRE" | "EXPIREAT" | "PEXPIREAT" => {
                 let taken = path.events[..e]
