@@ -25,6 +25,7 @@ use crate::ir::{
 use crate::link::Program;
 use crate::link::matching::{may_match, must_match};
 use explore::Explorer;
+pub use flow::reads as flow_reads;
 use flow::Flow;
 use summary::{Carry, Freed, Held, Key, Leaving, Observation, Origin, Reached, Relation, Status, Summary};
 
@@ -345,7 +346,7 @@ pub(crate) fn key_of(effect: &Effect) -> Option<&Value> {
 }
 
 /// Functions with lock effects, themselves or through calls and inner closures.
-fn relevance(program: &Program) -> Vec<bool> {
+pub fn relevance(program: &Program) -> Vec<bool> {
     let n = program.functions().count();
     let mut relevant = vec![false; n];
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); n];

@@ -120,9 +120,11 @@ fn understand(mut workspace: Workspace, options: &Options) -> Known {
     };
     let mut files: Vec<FileId> = workspace.sources.iter().map(|f| f.id).collect();
     let mut units = lower_all(&workspace, &files);
-    for round in 0..ROUNDS {
-        let names = wanted(&units, round);
-        let more = workspace.more(&names);
+    let models = options.models.as_ref().unwrap_or(Models::builtin());
+    for _ in 0..ROUNDS {
+        let mut program = Program::link(workspace.sources.clone(), units.clone());
+        model::apply(&mut program, models, &versions(&workspace, &files, models));
+        let more = workspace.more(&wanted(&program));
         if more.is_empty() {
             break;
         }
@@ -142,7 +144,6 @@ fn understand(mut workspace: Workspace, options: &Options) -> Known {
     let files_lowered = files.iter().filter(|id| workspace.sources.get(**id).language != Language::Config).count();
     let files_read = workspace.files_read;
     let unreached = std::mem::take(&mut workspace.unreached);
-    let models = options.models.as_ref().unwrap_or(Models::builtin());
     let versions = versions(&workspace, &files, models);
     let mut schema = SchemaFacts::default();
     let mut scripts = Vec::new();
@@ -240,27 +241,52 @@ fn lower(workspace: &Workspace, id: FileId) -> Unit {
     }
 }
 
-/// Names whose files are needed next. First the callers of every function of the files with lock words and the types
-/// they define; then what those files call.
-fn wanted(units: &[Unit], round: usize) -> Names {
+/// Names that say too little to look for: nearly every file calls or defines one.
+const COMMON: &[&str] = &[
+    "build", "call", "clone", "close", "collect", "connect", "create", "default", "delete", "drop", "execute", "fetch", "filter", "find",
+    "flush", "from", "handle", "init", "insert", "into", "iter", "join", "list", "load", "main", "next", "open", "parse", "poll", "process",
+    "push", "query", "read", "recv", "remove", "reset", "save", "send", "setup", "sleep", "spawn", "start", "stop", "store", "test", "unwrap",
+    "update", "with", "write", "expect", "map_err", "to_string", "as_str", "unwrap_or", "context", "await", "bind", "fetch_one", "fetch_all",
+    "fetch_optional", "get_mut", "len", "is_empty", "contains", "as_ref", "unwrap_or_default", "unwrap_or_else", "ok_or_else", "and_then",
+    "is_some", "is_none", "is_ok", "is_err", "from_str", "try_from", "try_into", "commit", "rollback", "begin", "acquire", "release", "query_async",
+];
+
+/// Names whose files are needed next: callers of functions that have to do with locks, and what those functions call.
+fn wanted(program: &Program) -> Names {
     let mut names = Names::default();
-    for unit in units {
-        for f in &unit.functions {
-            let item = matches!(f.kind, FunctionKind::Item);
-            if round < 2 && item && f.name.len() > 3 {
-                names.called.insert(f.name.clone());
-            }
-            if round == 0 || round == 2 {
-                for (_, _, call) in f.calls() {
-                    if matches!(call.callee, crate::ir::Callee::Path(_) | crate::ir::Callee::Method(_))
-                        && call.name().len() > 3
-                    {
-                        names.defined.insert(call.name().to_string());
-                    }
+    let telling = |name: &str| name.len() > 3 && !COMMON.contains(&name);
+    for (id, relevant) in crate::analysis::relevance(program).into_iter().enumerate() {
+        if !relevant {
+            continue;
+        }
+        let f = &program.functions[id];
+        if f.kind == FunctionKind::Item && !f.test {
+            match f.owner.as_deref().and_then(|o| o.rsplit("::").next()) {
+                Some(owner) if !telling(&f.name) => {
+                    names.mentioned.insert(owner.to_string());
                 }
+                _ if telling(&f.name) => {
+                    names.called.insert(f.name.clone());
+                }
+                _ => {}
             }
         }
-        names.defined.extend(unit.types.iter().map(|t| t.path.rsplit("::").next().unwrap_or("").to_string()));
+        for (_, _, call) in f.calls() {
+            let open = call.targets.is_empty() && call.effect.is_none();
+            if open && !matches!(call.callee, crate::ir::Callee::Value(_)) && telling(call.name()) {
+                names.defined.insert(call.name().to_string());
+            }
+        }
+        for (_, op) in f.ops() {
+            crate::analysis::flow_reads(op, |operand| {
+                if let crate::ir::Operand::Path(path) = operand
+                    && let Some(name) = path.rsplit("::").next()
+                    && telling(name)
+                {
+                    names.defined.insert(name.to_string());
+                }
+            });
+        }
     }
     names
 }
