@@ -25,8 +25,8 @@ use crate::ir::{
 use crate::link::Program;
 use crate::link::matching::{may_match, must_match};
 use explore::Explorer;
-pub use flow::reads as flow_reads;
 use flow::Flow;
+pub use flow::reads as flow_reads;
 use summary::{Carry, Freed, Held, Key, Leaving, Observation, Origin, Reached, Relation, Status, Summary};
 
 /// What exploring all functions saw.

@@ -155,6 +155,12 @@ impl Program {
         self.chain_of(function, operand, at)
     }
 
+    /// The canonical path of the call that a chain of method calls begins with (`redis::cmd`), found without evaluating
+    /// the chain: a chain of a thousand steps is asked at each of them.
+    pub fn chain_start(&self, function: FunctionId, operand: &Operand) -> Option<String> {
+        self.start_of(function, operand)
+    }
+
     /// What the function returns, in its own terms: all `return`s joined, `Err(..)` left out.
     pub fn return_value(&self, function: FunctionId) -> Value {
         values::Eval::new(self).result(function)

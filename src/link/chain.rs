@@ -23,6 +23,27 @@ impl Program {
         self.rooted(f, value)
     }
 
+    /// See [`Program::chain_start`].
+    pub(super) fn start_of(&self, f: FunctionId, operand: &Operand) -> Option<String> {
+        let function = self.function(f);
+        let memo = self.memo.of(f, function)?;
+        let mut next = operand;
+        for _ in 0..512 {
+            let Operand::Var(var, _) = next else { return None };
+            let [Def::Op(at)] = memo.defuse.defs.get(var.0 as usize)?.as_slice() else { return None };
+            next = match &function.op(*at).kind {
+                OpKind::Let(Rvalue::Use(x) | Rvalue::Await(x)) => x,
+                OpKind::Call(call) => match &call.callee {
+                    Callee::Method(_) => call.args.first()?,
+                    Callee::Path(path) => return Some(self.resolve(f, path)),
+                    _ => return None,
+                },
+                _ => return None,
+            };
+        }
+        None
+    }
+
     /// A chain whose first receiver is a field (`self.script.key(k)`) starts from what the constructors store there.
     fn rooted(&self, f: FunctionId, value: Value) -> Value {
         let mut root = &value;

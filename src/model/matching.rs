@@ -168,8 +168,8 @@ impl Models {
                     return None;
                 }
                 // A builder chain that begins in the crate: `redis::Cmd::set(k, v).arg("NX")`.
-                let value = program.value(function, receiver);
-                if let Some(file) = self.chain_file(&value)
+                if let Some(start) = program.chain_start(function, receiver)
+                    && let Some(file) = self.path_rows(&start).first().map(|(row, _)| self.rows[*row].file)
                     && let Some(row) = rows.iter().find(|row| row.file == file)
                 {
                     return Some(Match { row, certainty: Certainty::Inferred, receiver: true });
@@ -209,22 +209,6 @@ impl Models {
             let args = call.args.len().checked_sub(usize::from(receiver))?;
             fits(&self.rows[row], args).then_some(Match { row: &self.rows[row], certainty: Certainty::Full, receiver })
         })
-    }
-
-    /// The model file whose crate a builder chain begins in.
-    fn chain_file(&self, value: &Value) -> Option<usize> {
-        let mut next = value;
-        for _ in 0..512 {
-            let Value::Call(call) = next else { return None };
-            if let Some((file, _)) = self.type_roles(&call.receiver).first() {
-                return Some(*file);
-            }
-            if !call.name.starts_with('.') {
-                return self.path_rows(&call.name).first().map(|(row, _)| self.rows[*row].file);
-            }
-            next = call.args.first()?;
-        }
-        None
     }
 
     fn in_version(&self, row: &Row, versions: &Versions) -> bool {
