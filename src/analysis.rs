@@ -27,7 +27,7 @@ use crate::link::matching::{may_match, must_match};
 use explore::Explorer;
 use flow::Flow;
 pub use flow::reads as flow_reads;
-use summary::{Carry, Freed, Held, Key, Leaving, Observation, Origin, Reached, Relation, Status, Summary};
+use summary::{Carry, Freed, Held, Key, Leaving, Observation, Origin, Passed, Reached, Relation, Status, Summary};
 
 /// What exploring all functions saw.
 #[derive(Debug, Default)]
@@ -38,6 +38,8 @@ pub struct Log {
     pub releases: Vec<Released>,
     /// Function exits with acquisitions in some world.
     pub leavings: Vec<Leaving>,
+    /// Blocks passed with an acquisition won or lost.
+    pub passed: Vec<Passed>,
     /// Acquisitions tried again after they were lost or failed.
     pub retried: BTreeSet<Origin>,
     /// Functions whose exploration was cut short.

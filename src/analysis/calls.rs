@@ -6,10 +6,10 @@ use super::combinators::{self, Combined};
 use super::explore::Explorer;
 use super::shapes;
 use super::state::{State, Val};
-use super::summary::{Carry, Freed, Held, Key, Origin, Outcome, Status};
+use super::summary::{Carry, Freed, Held, Key, Origin, Outcome, Status, Summary};
 use crate::ir::{
-    Call, Callee, Effect, EffectKind, FunctionId, FunctionKind, GuardDrop, Op, OpRef, Operand, RoundTrip, Rvalue,
-    Shape, Use, Var,
+    BlockId, Call, Callee, Effect, EffectKind, FunctionId, FunctionKind, GuardDrop, Op, OpRef, Operand, RoundTrip,
+    Rvalue, Shape, Use, Var,
 };
 
 /// Which world a forked state is in, for picking the reply.
@@ -222,6 +222,7 @@ impl<'p> Explorer<'_, 'p> {
         state: State,
     ) -> Vec<State> {
         let closure = self.a.program.function(id);
+        self.pass(id, BlockId(0), &state);
         let mut known: Vec<Shape> = vec![Shape::Unknown; closure.params.len()];
         if let Some(first) = known.first_mut() {
             *first = if given.reply && given.shape == Shape::Unknown { Shape::Tainted } else { given.shape.clone() };
@@ -358,9 +359,15 @@ impl<'p> Explorer<'_, 'p> {
         state: State,
     ) -> Vec<State> {
         let summary = self.a.summary(Key { function: target, known });
+        let tried = self.tries_to_release(call, target, &summary, &state);
         let mut states = Vec::new();
         for outcome in &summary.outcomes {
-            states.push(self.outcome(at, dst, call, target, outcome, state.clone()));
+            let mut after = self.outcome(at, dst, call, target, outcome, state.clone());
+            if outcome.freed.is_empty() {
+                // The helper found that there is nothing to give back, or could not: it is no longer the caller's part.
+                after.settle(&tried, Status::Escaped);
+            }
+            states.push(after);
         }
         if summary.incomplete {
             let mut s = state;
@@ -373,6 +380,29 @@ impl<'p> Explorer<'_, 'p> {
         states
     }
 
+    /// Held locks that a helper is there to give back, though it does not do so on each of its ways.
+    fn tries_to_release(&self, call: &Call, target: FunctionId, summary: &Summary, state: &State) -> Vec<(u16, Carry)> {
+        let releases = |o: &Outcome, key: &crate::ir::Value| {
+            o.freed.iter().any(|freed| {
+                let own = self.a.rebase(&freed.release.key, call, self.id, target);
+                self.a.relate(&own, key).possible()
+            })
+        };
+        let works = |r: &super::summary::Reached| {
+            matches!(r.effect.kind, EffectKind::Write(_) | EffectKind::External(_) | EffectKind::Acquire(_))
+        };
+        if !summary.outcomes.iter().any(|o| !o.freed.is_empty()) || self.a.reached(target).iter().any(works) {
+            return Vec::new();
+        }
+        let held = state.locks.iter().filter(|(_, status)| **status == Status::Held).map(|(lock, _)| *lock);
+        held.filter(|lock| {
+            let key = &self.held[*lock as usize].acquire.key;
+            summary.outcomes.iter().any(|o| releases(o, key))
+        })
+        .map(|lock| (lock, Carry::Nothing))
+        .collect()
+    }
+
     fn outcome(
         &mut self,
         at: OpRef,
@@ -383,6 +413,9 @@ impl<'p> Explorer<'_, 'p> {
         mut state: State,
     ) -> State {
         state.proven &= outcome.proven;
+        if outcome.arm.is_some() && !matches!(outcome.ret, Shape::Err(_)) {
+            state.arm = outcome.arm;
+        }
         let mut val = Val { shape: outcome.ret.clone(), reply: !outcome.acquired.is_empty(), carries: Vec::new() };
         for freed in &outcome.freed {
             let mut release = freed.release.clone();
@@ -401,6 +434,7 @@ impl<'p> Explorer<'_, 'p> {
             let lock = self.intern(Held { acquire, origin: held.origin, via, certainty: held.certainty, dst });
             self.note_again(lock, &state);
             state.locks.insert(lock, *status);
+            state.stale.remove(&lock);
             if let Some(carry) = carry {
                 val.carries.push((lock, *carry));
             }
@@ -451,6 +485,7 @@ impl<'p> Explorer<'_, 'p> {
             }
             forks = next;
         }
+        let waits = trip.effects.iter().any(|e| matches!(e.kind, EffectKind::Timeout(_)));
         let mut out = Vec::new();
         for (mut state, world) in forks {
             let spoilt = call.args.iter().any(|x| self.operand(&state, x).spoils());
@@ -460,7 +495,9 @@ impl<'p> Explorer<'_, 'p> {
             }
             if let Some(dst) = op.dst {
                 let val = match (&trip.reply, world) {
-                    (_, World::None) if spoilt => Val { shape: Shape::Tainted, reply: true, carries: Vec::new() },
+                    (_, World::None) if spoilt && !waits => {
+                        Val { shape: Shape::Tainted, reply: true, carries: Vec::new() }
+                    }
                     (_, World::None) => self.waited(trip, call, &mut state),
                     (_, World::Elapsed) => Val { shape: Shape::err(), reply: true, carries: Vec::new() },
                     (Some(reply), World::Held) => Val { shape: reply.held.clone(), reply: true, carries: Vec::new() },
@@ -536,6 +573,7 @@ impl<'p> Explorer<'_, 'p> {
                     }
                     let mut s = state.clone();
                     s.locks.insert(lock, status);
+                    s.stale.remove(&lock);
                     out.push((s, if world == World::None { own } else { world }));
                 }
                 if effect.conditional {
@@ -598,7 +636,9 @@ impl<'p> Explorer<'_, 'p> {
             let held = &self.held[*lock as usize];
             let relation = self.a.relate_release(&freed.release, &held.acquire);
             if relation.possible() {
-                self.a.observe_release(self.id, &freed, held, *status, relation, state.proven);
+                if !state.stale.contains(lock) {
+                    self.a.observe_release(self.id, &freed, held, *status, relation, state.proven);
+                }
                 matched.push((*lock, *status, relation));
             }
         }

@@ -1,13 +1,13 @@
 //! Walks every path of one function on (block, worlds), evaluating what is known of each variable.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::rc::Rc;
 
 use super::Analyzer;
 use super::flow::{self, Flow};
 use super::shapes::{self, Tri};
 use super::state::{State, Val};
-use super::summary::{Carry, Freed, Held, Key, Leaving, MAX_OUTCOMES, MAX_STATES, Outcome, Status, Summary};
+use super::summary::{Carry, Freed, Held, Key, Leaving, MAX_OUTCOMES, MAX_STATES, Outcome, Passed, Status, Summary};
 use crate::ir::{
     BlockId, EdgeKind, Exit, Function, FunctionId, FunctionKind, Guard, Op, OpKind, OpRef, Operand, Rvalue, Shape,
     Site, UnaryOp, Use, Value, Var,
@@ -25,6 +25,8 @@ pub(super) struct Explorer<'a, 'p> {
     pub(super) freed: Vec<Rc<Freed>>,
     outcomes: Vec<Outcome>,
     pub(super) incomplete: bool,
+    /// Acquisition, whether it is lost, and the block passed.
+    passed: BTreeSet<(u16, bool, FunctionId, BlockId)>,
 }
 
 impl<'a, 'p> Explorer<'a, 'p> {
@@ -40,12 +42,14 @@ impl<'a, 'p> Explorer<'a, 'p> {
             freed: Vec::new(),
             outcomes: Vec::new(),
             incomplete: false,
+            passed: BTreeSet::new(),
         };
         let mut start = State::default();
         for (var, shape) in f.params.iter().chain(&f.captures).zip(&key.known) {
             start.set(*var, Val::of(shape.clone()));
         }
         explorer.walk(start);
+        explorer.note_passed();
         Summary { outcomes: explorer.outcomes, incomplete: explorer.incomplete }
     }
 
@@ -60,6 +64,7 @@ impl<'a, 'p> Explorer<'a, 'p> {
             if !seen.insert((block, state.clone())) {
                 continue;
             }
+            self.pass(self.id, block, &state);
             if seen.len() > MAX_STATES || self.outcomes.len() > MAX_OUTCOMES * 4 {
                 self.incomplete = true;
                 break;
@@ -80,6 +85,29 @@ impl<'a, 'p> Explorer<'a, 'p> {
             }
         }
         self.outcomes.truncate(MAX_OUTCOMES);
+    }
+
+    /// Remembers that a block, or a closure by its first one, runs in this state.
+    pub(super) fn pass(&mut self, id: FunctionId, block: BlockId, state: &State) {
+        for (lock, status) in state.locks.iter().filter(|(lock, _)| !state.stale.contains(lock)) {
+            match status {
+                Status::Failed => {}
+                status => {
+                    self.passed.insert((*lock, *status == Status::Lost, id, block));
+                }
+            }
+        }
+    }
+
+    fn note_passed(&mut self) {
+        let mut log = self.a.log.borrow_mut();
+        for (index, held) in self.held.iter().enumerate() {
+            let pick = |lost: bool| {
+                let own = self.passed.iter().filter(|(l, was_lost, ..)| *l as usize == index && *was_lost == lost);
+                own.map(|(_, _, id, block)| (*id, *block)).collect()
+            };
+            log.passed.push(Passed { function: self.id, lock: held.clone(), won: pick(false), lost: pick(true) });
+        }
     }
 
     /// Follows the edges of `block`.
@@ -123,6 +151,7 @@ impl<'a, 'p> Explorer<'a, 'p> {
             if tested.as_ref().or(last_tested.as_ref()).is_some_and(|v| v.reply)
                 && edge.kind != EdgeKind::Question
                 && next.locks.values().any(|s| matches!(s, Status::Failed | Status::Lost))
+                && (next.arm.is_none() || tested.as_ref().is_none_or(|v| shows_failure(&v.shape)))
             {
                 next.arm = Some(edge.span);
             }
@@ -134,6 +163,12 @@ impl<'a, 'p> Explorer<'a, 'p> {
                 if moved && let Operand::Var(var, _) = operand {
                     next.unburden(*var);
                 }
+            }
+            if edge.kind == EdgeKind::Back {
+                // What the next round does is not let through by an arm of this one.
+                next.arm = None;
+                let over = next.locks.iter().filter(|(_, s)| matches!(s, Status::Lost | Status::Failed));
+                next.stale = over.map(|(lock, _)| *lock).collect();
             }
             work.push_back((edge.to, next));
             if answer == Tri::Yes {
@@ -251,6 +286,7 @@ impl<'a, 'p> Explorer<'a, 'p> {
             freed: state.freed.iter().map(|i| self.freed[*i as usize].clone()).collect(),
             proven: state.proven,
             at: Some(at),
+            arm: state.arm,
         };
         let same = |o: &Outcome| {
             o.ret == outcome.ret && o.exit == outcome.exit && o.acquired == outcome.acquired && o.freed == outcome.freed
@@ -374,6 +410,15 @@ impl<'a, 'p> Explorer<'a, 'p> {
     /// The site of an op of this function.
     pub(super) fn site(&self, at: OpRef) -> Site {
         Site { function: self.id, at }
+    }
+}
+
+/// Whether a reply still says that the acquisition failed or was lost: a test of one that says `true` decides nothing new.
+fn shows_failure(shape: &Shape) -> bool {
+    match shape {
+        Shape::Err(_) | Shape::None | Shape::Nil | Shape::Bool(false) => true,
+        Shape::Ok(x) | Shape::Some(x) => shows_failure(x),
+        _ => false,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::flow::{bound, reads, tested};
 use super::shapes;
-use crate::ir::{Callee, EdgeKind, Function, Guard, OpKind, Operand, Pattern, Rvalue, Var};
+use crate::ir::{Call, Callee, EdgeKind, Function, Guard, OpKind, Operand, Pattern, Rvalue, Var};
 
 /// What becomes of the payload of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,7 +15,9 @@ pub enum Fate {
     Logged,
     /// A condition depends on it.
     Tested,
-    /// Returned, stored or passed on.
+    /// Returned.
+    Returned,
+    /// Stored or passed on.
     Handed,
 }
 
@@ -35,13 +37,18 @@ pub fn payload(f: &Function, dst: Var) -> Fate {
                 continue;
             }
             match &op.kind {
-                OpKind::Let(Rvalue::Use(_) | Rvalue::Await(_) | Rvalue::Cast(..)) => work.extend(op.dst),
+                OpKind::Let(
+                    Rvalue::Use(_) | Rvalue::Await(_) | Rvalue::Cast(..) | Rvalue::Binary(..) | Rvalue::Unary(..),
+                ) => work.extend(op.dst),
                 OpKind::Let(Rvalue::Format(_) | Rvalue::Unknown(_)) => fate = fate.max(Fate::Logged),
+                OpKind::Let(Rvalue::Variant(path, _)) if matches!(shapes::last(path), "Ok" | "Some") => {
+                    work.extend(op.dst);
+                }
                 OpKind::Let(_) | OpKind::Store(..) => fate = fate.max(Fate::Handed),
-                OpKind::Return(..) => fate = fate.max(Fate::Handed),
+                OpKind::Return(..) => fate = fate.max(Fate::Returned),
                 OpKind::Drop(_) => {}
                 OpKind::Call(call) => match &call.callee {
-                    Callee::Method(name) if keeps(name) => work.extend(op.dst),
+                    Callee::Method(name) if keeps(name) || asks(name) => work.extend(op.dst),
                     Callee::Method(name) if matches!(name.as_str(), "is_err" | "is_ok" | "ok" | "err") => {
                         if name == "ok" {
                             work.extend(op.dst);
@@ -100,6 +107,37 @@ fn layer_only(pattern: &Pattern, kind: EdgeKind, work: &mut Vec<Var>) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a call only prints, logs or converts: it changes nothing that another part of the program sees.
+pub fn looks_only(call: &Call) -> bool {
+    match &call.callee {
+        Callee::Macro(name) => logs(name),
+        Callee::Method(name) => {
+            keeps(name)
+                || matches!(
+                    name.as_str(),
+                    "to_string"
+                        | "as_str"
+                        | "as_deref"
+                        | "as_ref"
+                        | "clone"
+                        | "display"
+                        | "elapsed"
+                        | "len"
+                        | "is_ok"
+                        | "is_err"
+                        | "is_some"
+                        | "is_none"
+                )
+        }
+        _ => false,
+    }
+}
+
+/// Methods whose answer is a fact about the payload.
+fn asks(name: &str) -> bool {
+    matches!(name, "is_some" | "is_none" | "as_deref" | "as_ref" | "as_str" | "eq" | "ne" | "clone")
 }
 
 fn keeps(name: &str) -> bool {

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::summary::{Origin, Reached, Relation, Status};
 use super::{Analyzer, key_of};
 use crate::ir::{
-    Acquire, AcquireForm, Effect, EffectKind, Exit, FunctionId, LockKind, OwnerCheck, Piece, Resource, Shape, Site,
-    Value,
+    Acquire, AcquireForm, Backend, Effect, EffectKind, Exit, FunctionId, LockKind, OwnerCheck, Piece, Resource, Shape,
+    Site, Value,
 };
 
 /// Calls from the function where a key is definite down to the command, and the effect's index there.
@@ -207,7 +207,7 @@ impl Locks {
                 }
             }
             for (i, prolong) in self.prolongs.iter().enumerate() {
-                if acquire.kind == LockKind::Lease
+                if matches!(acquire.kind, LockKind::Lease | LockKind::LeaseRow)
                     && let Some(how) = pairing(a, &lock.taken, prolong)
                 {
                     lock.prolongs.entry(i).or_insert(how);
@@ -238,7 +238,17 @@ impl Locks {
         if checked {
             return (Decision::Lock, "owner check on its key");
         }
-        if evidence.released_well.contains(&index) {
+        let renewed = lock.prolongs.iter().any(|(p, how)| {
+            let other = &self.prolongs[*p];
+            *how == Pairing::Module && other.function != lock.taken.function && named_renewal(a, other.function)
+        });
+        if renewed {
+            return (Decision::Lock, "renewed beside it");
+        }
+        let surely = lock.releases.values().any(|(how, relation)| {
+            *how == Pairing::Path && (*relation == Relation::Must || acquire.backend != Backend::Redis)
+        });
+        if surely && evidence.released_well.contains(&index) {
             return (Decision::Lock, "released after success");
         }
         if evidence.released_failing.contains(&index) {
@@ -403,7 +413,8 @@ fn definite_use(a: &Analyzer<'_>, id: FunctionId, reached: &Reached) -> Option<U
     if reached.via.len() > MAX_NEUTRAL {
         return None;
     }
-    if !(api || strong(&key) || lockish(a, id) || makes_guard(a, id) || whole_story(a, id, reached)) {
+    let renews = matches!(reached.effect.kind, EffectKind::Expire(_) | EffectKind::Renew(_)) && named_renewal(a, id);
+    if !(api || strong(&key) || lockish(a, id) || renews || makes_guard(a, id) || whole_story(a, id, reached)) {
         return None;
     }
     Some(Use { id: (reached.via.clone(), reached.origin.effect), function: id, effect: reached.effect.clone(), key })
@@ -463,6 +474,12 @@ pub fn lockish(a: &Analyzer<'_>, id: FunctionId) -> bool {
     let tr = f.owner_trait.as_deref().map(super::shapes::last).unwrap_or("");
     let module = super::shapes::last(&f.module);
     [f.name.as_str(), owner, tr, module].iter().any(|name| words(name).iter().any(|w| LOCK_WORDS.contains(&w.as_str())))
+}
+
+/// Whether the function's own name says that it prolongs something.
+fn named_renewal(a: &Analyzer<'_>, id: FunctionId) -> bool {
+    let name = words(&a.program.function(a.item(id)).name);
+    name.iter().any(|w| matches!(w.as_str(), "extend" | "prolong" | "heartbeat" | "keepalive" | "renewal"))
 }
 
 fn lockish_key(key: &Value) -> bool {

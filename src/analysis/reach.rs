@@ -116,7 +116,7 @@ impl Explorer<'_, '_> {
     /// Notes an effect against every acquisition of this path.
     pub(super) fn observe(&self, effect: &Effect, origin: Origin, via: &[Site], state: &State) {
         for (lock, status) in &state.locks {
-            if matches!(status, Status::Released | Status::Escaped) {
+            if matches!(status, Status::Released | Status::Escaped) || state.stale.contains(lock) {
                 continue;
             }
             let held = &self.held[*lock as usize];

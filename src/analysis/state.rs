@@ -57,6 +57,8 @@ pub struct State {
     env: BTreeMap<Var, Val>,
     /// World of each acquisition (index into the explorer's table).
     pub locks: BTreeMap<u16, Status>,
+    /// Acquisitions lost or failed in an earlier round of a loop and not tried again in this one.
+    pub stale: BTreeSet<u16>,
     /// Releases of what the caller may hold (index into the explorer's table).
     pub freed: BTreeSet<u16>,
     /// Decided correlated conditions.
@@ -72,6 +74,7 @@ impl Default for State {
         State {
             env: BTreeMap::new(),
             locks: BTreeMap::new(),
+            stale: BTreeSet::new(),
             freed: BTreeSet::new(),
             assumed: BTreeMap::new(),
             arm: None,

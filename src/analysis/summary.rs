@@ -79,6 +79,8 @@ pub struct Outcome {
     pub proven: bool,
     /// The op that leaves.
     pub at: Option<crate::ir::OpRef>,
+    /// Where a failed or lost acquisition was turned into an answer.
+    pub arm: Option<crate::source::Span>,
 }
 
 /// A non-lock effect that a function reaches, in its terms.
@@ -111,6 +113,7 @@ impl Summary {
             freed: Vec::new(),
             proven: true,
             at: None,
+            arm: None,
         };
         Summary { outcomes: vec![outcome], incomplete: false }
     }
@@ -152,6 +155,19 @@ pub struct Observation {
     pub arm: Option<crate::source::Span>,
     /// Keys agree: surely / possibly / unrelated (for releases and expiries).
     pub relation: Relation,
+}
+
+/// The blocks that one exploration of a function passed with an acquisition won or lost.
+#[derive(Clone, Debug)]
+pub struct Passed {
+    /// Function explored.
+    pub function: FunctionId,
+    /// The acquisition.
+    pub lock: Rc<Held>,
+    /// Blocks entered after it was granted, and closures run then; each with the function it belongs to.
+    pub won: std::collections::BTreeSet<(FunctionId, crate::ir::BlockId)>,
+    /// The same after someone else had it.
+    pub lost: std::collections::BTreeSet<(FunctionId, crate::ir::BlockId)>,
 }
 
 /// How an effect's key relates to the key of an acquisition.

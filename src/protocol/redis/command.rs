@@ -447,8 +447,15 @@ impl Command {
         // Options that are not known may hold NX: then nothing can be said of the command.
         let safety = if options.unread || options.absent == Seen::Maybe { Safety::Unknown } else { Safety::None };
         let replies = options.present.then(|| (won(), Wire::Nil));
+        // `SET .. XX EX n` gives a key that is there a new expiry, whoever wrote it.
+        let prolongs = options.present && matches!(write_ttl, Some(Ttl::After(..)));
+        let expire = Expire { key, ttl: ttl.clone(), only_if_none: false };
         let write = Write { resource, verb: shown.clone(), safety, values: vec![value], ttl: write_ttl };
-        Meaning { effects: vec![self.effect(&shown, EffectKind::Write(write))], replies }
+        let mut effects = vec![self.effect(&shown, EffectKind::Write(write))];
+        if prolongs {
+            effects.push(self.effect(&shown, EffectKind::Expire(expire)));
+        }
+        Meaning { effects, replies }
     }
 
     /// `EXPIRE key n [NX | XX | GT | LT]`
