@@ -1,10 +1,17 @@
 //! The one list of rules.
 
 mod bare_del;
+mod bare_renew;
 mod check_then_del;
+mod constant_token;
+mod fail_open_acquire;
+mod leaked_lock;
 mod missing_ttl;
+mod release_unheld;
 mod session_lock_pooler;
 mod setnx_expire;
+mod unchecked_acquire;
+mod unchecked_release;
 mod unfenced_write;
 
 use crate::rule::Rule;
@@ -14,11 +21,18 @@ pub fn all() -> &'static [Rule] {
     &RULES
 }
 
-static RULES: [Rule; 6] = [
+static RULES: [Rule; 13] = [
     setnx_expire::RULE,
     missing_ttl::RULE,
+    constant_token::RULE,
+    unchecked_acquire::RULE,
+    fail_open_acquire::RULE,
     bare_del::RULE,
     check_then_del::RULE,
-    session_lock_pooler::RULE,
+    release_unheld::RULE,
+    leaked_lock::RULE,
+    unchecked_release::RULE,
+    bare_renew::RULE,
     unfenced_write::RULE,
+    session_lock_pooler::RULE,
 ];

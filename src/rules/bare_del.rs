@@ -1,6 +1,6 @@
 //! `bare-del`: a lease key is deleted without comparing the owner in the same step.
 
-use super::check_then_del;
+use super::{check_then_del, release_unheld};
 use crate::analysis::lock::{Decision, Lock, Pairing, Use};
 use crate::analysis::summary::Relation;
 use crate::finding::{Actor, Confidence, Finding, Severity};
@@ -17,8 +17,10 @@ pub const RULE: Rule = Rule {
 };
 
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
+    let unheld = release_unheld::flagged(cx);
     for (index, release) in cx.locks.releases.iter().enumerate() {
         if let Some((lock, how)) = bare_release_of(cx, index)
+            && !unheld.contains(&index)
             && check_then_del::client_check(cx, release).is_none()
             && !cx.watched(release)
         {

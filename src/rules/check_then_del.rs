@@ -1,6 +1,7 @@
 //! `check-then-del`: GET, compare in the client, DEL: two round trips.
 
 use super::bare_del::bare_release_of;
+use super::release_unheld;
 use crate::analysis::lock::{Lock, Use};
 use crate::finding::{Actor, Finding, Severity};
 use crate::rule::{Context, Group, Rule};
@@ -16,8 +17,10 @@ pub const RULE: Rule = Rule {
 };
 
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
+    let unheld = release_unheld::flagged(cx);
     for (index, release) in cx.locks.releases.iter().enumerate() {
         if let Some((lock, _)) = bare_release_of(cx, index)
+            && !unheld.contains(&index)
             && let Some(read) = client_check(cx, release)
             && !cx.watched(release)
         {

@@ -1,0 +1,105 @@
+//! `constant-token`: the value stored in the lock is the same for every acquisition, so no owner check can tell holders apart.
+
+use crate::analysis::lock::{Decision, Lock};
+use crate::finding::{Actor, Finding, Severity};
+use crate::ir::{FunctionId, LockKind, Piece, Site, Value};
+use crate::rule::{Context, Group, Rule};
+
+/// The rule.
+pub const RULE: Rule = Rule {
+    id: "constant-token",
+    severity: Severity::Warning,
+    group: Group::Taking,
+    page: include_str!("../../rules/constant-token.md"),
+    check,
+};
+
+fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
+    for (index, lock) in cx.locks.locks.iter().enumerate() {
+        let Some(acquire) = lock.acquire() else { continue };
+        let by_hand = !lock.releases.is_empty() || !lock.prolongs.is_empty();
+        if lock.decision != Decision::Lock || acquire.kind != LockKind::Lease || !by_hand {
+            continue;
+        }
+        let own = (lock.taken.function, lock.taken.site(), acquire.token.clone());
+        let seen = std::iter::once(own).chain(tokens(cx, index));
+        if let Some((function, site, token, what)) = seen
+            .into_iter()
+            .find_map(|(f, site, token)| weak(cx, f, &token, &acquire.key, 0).map(|what| (f, site, token, what)))
+        {
+            findings.push(finding(cx, lock, function, site, &token, what));
+        }
+    }
+}
+
+/// Tokens that callers pass: function, call, value.
+fn tokens(cx: &Context<'_>, lock: usize) -> Vec<(FunctionId, Site, Value)> {
+    let log = cx.analyzer.log.borrow();
+    let mut out: Vec<(FunctionId, Site, Value)> = log
+        .leavings
+        .iter()
+        .filter(|l| cx.judged(l.function) && cx.locks.of(&l.lock.via, l.lock.origin.effect) == Some(lock))
+        .map(|l| (l.function, l.lock.via[0], l.lock.acquire.token.clone()))
+        .collect();
+    out.sort_by_key(|(_, site, _)| *site);
+    out.dedup_by_key(|(_, site, _)| *site);
+    out
+}
+
+/// What makes the value the same for each acquisition, if it is.
+fn weak(cx: &Context<'_>, function: FunctionId, token: &Value, key: &Value, depth: u32) -> Option<&'static str> {
+    if depth > 4 {
+        return None;
+    }
+    if token == key && !matches!(token, Value::Param(_) | Value::Unknown) {
+        return Some("the key itself");
+    }
+    match token {
+        Value::Const(_) => Some("a constant"),
+        Value::Path(path) if path.rsplit("::").next().is_some_and(|n| n.starts_with(char::is_uppercase)) => {
+            Some("a constant")
+        }
+        Value::Identity(_) => Some("the same for everything this host or process does"),
+        Value::Clock { .. } => Some("a clock reading, which two holders can share"),
+        Value::Aggregate(_, fields) if !fields.is_empty() => {
+            let all: Option<Vec<_>> = fields.iter().map(|(_, v)| weak(cx, function, v, key, depth + 1)).collect();
+            all.and_then(|list| list.first().copied())
+        }
+        Value::Template(pieces) => {
+            let holes: Vec<&Value> =
+                pieces.iter().filter_map(|p| if let Piece::Hole(v) = p { Some(v) } else { None }).collect();
+            let all: Option<Vec<_>> = holes.iter().map(|v| weak(cx, function, v, key, depth + 1)).collect();
+            all.map(|list| list.first().copied().unwrap_or("a constant"))
+        }
+        Value::Join(list) => {
+            let all: Option<Vec<_>> = list.iter().map(|v| weak(cx, function, v, key, depth + 1)).collect();
+            all.and_then(|list| list.first().copied())
+        }
+        _ => None,
+    }
+}
+
+fn finding(cx: &Context<'_>, lock: &Lock, function: FunctionId, site: Site, token: &Value, what: &str) -> Finding {
+    let span = if site == lock.taken.site() { cx.place(&lock.taken) } else { cx.op_span(site) };
+    let key = cx.key(lock);
+    let shown = cx.show(function, token);
+    let shown = if shown == ".." { String::new() } else { format!(" `{shown}`") };
+    let mut f = Finding::new(
+        &RULE,
+        span,
+        format!(
+            "the value{shown} stored in the lock `{key}` is {what}: a release cannot tell its own lock from the next holder's"
+        ),
+    );
+    f.confidence = cx.confidence(cx.certainty(&lock.taken));
+    f.caret = "every holder stores the same value".into();
+    f.labels = cx.through(&lock.taken, "the command");
+    if let Some(release) = lock.releases.keys().next() {
+        f.label(cx.place(&cx.locks.releases[*release]), "released here");
+    }
+    f.help = "store a value that is new for each acquisition (`Uuid::new_v4()`), keep it with the holder, and compare it in the script that releases".into();
+    f.witness = cx.expiry_story(lock);
+    f.step(Actor::A, span, "wakes up, finds its own value in the key (it is B's too), and releases the lock of B");
+    f.lock = Some(key);
+    f
+}

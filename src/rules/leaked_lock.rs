@@ -1,0 +1,140 @@
+//! `leaked-lock`: a path from the success of an acquire to an exit that passes no release and hands no guard on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{setnx_expire, unchecked_acquire};
+use crate::analysis::lock::Decision;
+use crate::analysis::slice::Slice;
+use crate::analysis::summary::{Leaving, Status};
+use crate::finding::{Actor, Confidence, Finding, Severity};
+use crate::ir::{EffectKind, Exit, LockKind, OpRef, Shape, Ttl};
+use crate::rule::{Context, Group, Rule};
+
+/// The rule.
+pub const RULE: Rule = Rule {
+    id: "leaked-lock",
+    severity: Severity::Error,
+    group: Group::Releasing,
+    page: include_str!("../../rules/leaked-lock.md"),
+    check,
+};
+
+fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
+    let unchecked = unchecked_acquire::found(cx);
+    let log = cx.analyzer.log.borrow();
+    let mut by_scope: BTreeMap<(usize, crate::ir::FunctionId), Vec<&Leaving>> = BTreeMap::new();
+    for leaving in &log.leavings {
+        if let Some(lock) = cx.locks.of(&leaving.lock.via, leaving.lock.origin.effect)
+            && cx.judged(leaving.function)
+        {
+            by_scope.entry((lock, leaving.function)).or_default().push(leaving);
+        }
+    }
+    for ((lock, function), exits) in by_scope {
+        let taken = &cx.locks.locks[lock];
+        let kind = taken.acquire().map(|a| a.kind);
+        if taken.decision != Decision::Lock || !matches!(kind, Some(LockKind::Lease)) {
+            continue;
+        }
+        // The function must be the one that gives the lock back: it does so on some exit on which it succeeds.
+        let gives_back =
+            |e: &&Leaving| e.status == Status::Released && e.exit == Exit::Return && !matches!(e.ret, Shape::Err(_));
+        if !exits.iter().any(gives_back) || unchecked.contains_key(&lock) || lasts(cx, lock) {
+            continue;
+        }
+        // An answer that the function also gives when it does not hold the lock: no caller can know better.
+        let lost: Vec<&Shape> = exits.iter().filter(|e| e.status == Status::Lost).map(|e| &e.ret).collect();
+        let silent = |e: &&&Leaving| leaks(e, &lost) && !after_renewal(cx, e);
+        let mut leaks: Vec<&&Leaving> = exits.iter().filter(silent).collect();
+        leaks.sort_by_key(|e| e.at);
+        leaks.dedup_by_key(|e| e.at);
+        if !leaks.is_empty() && !cx.analyzer.log.borrow().cut.contains(&function) {
+            findings.push(finding(cx, lock, &leaks));
+        }
+    }
+}
+
+/// Leaves with the lock held, on a proven path, without handing it to the caller.
+fn leaks(exit: &Leaving, lost: &[&Shape]) -> bool {
+    exit.status == Status::Held
+        && exit.proven
+        && !exit.carried
+        && (exit.exit == Exit::Question
+            || matches!(exit.ret, Shape::Err(_) | Shape::Unit | Shape::Unknown)
+            || ok_unit(&exit.ret)
+            || (definite(&exit.ret) && lost.contains(&&exit.ret)))
+}
+
+/// Nothing about the shape is left open.
+fn definite(shape: &Shape) -> bool {
+    match shape {
+        Shape::Unknown | Shape::Tainted | Shape::Closure(_) => false,
+        Shape::Ok(x) | Shape::Some(x) | Shape::Err(x) => definite(x),
+        Shape::Variant(_, list) | Shape::Tuple(list) => list.iter().all(definite),
+        Shape::Struct(_, fields) => fields.iter().all(|(_, x)| definite(x)),
+        _ => true,
+    }
+}
+
+/// `missing-ttl` already says that the lock can stay for ever.
+fn lasts(cx: &Context<'_>, lock: usize) -> bool {
+    let never = cx.locks.locks[lock].acquire().is_some_and(|a| a.ttl == Ttl::Never);
+    never && setnx_expire::first_expiry(cx, lock).is_none()
+}
+
+/// The exit depends on the answer of a renewal: there the lock is no longer ours, and nothing is left to give back.
+fn after_renewal(cx: &Context<'_>, exit: &Leaving) -> bool {
+    let Some(at) = exit.at else { return false };
+    let f = cx.program.function(exit.function);
+    let reached = cx.analyzer.reached(exit.function);
+    let renewals: BTreeSet<OpRef> = reached
+        .iter()
+        .filter(|r| matches!(r.effect.kind, EffectKind::Renew(_) | EffectKind::Expire(_)))
+        .map(|r| r.via[0].at)
+        .collect();
+    if renewals.is_empty() {
+        return false;
+    }
+    let slice = Slice::of(f);
+    let answers: Vec<_> = renewals.iter().filter_map(|at| f.op(*at).dst).collect();
+    slice.tests_before(at).into_iter().any(|test| slice.sources(test).iter().any(|v| answers.contains(v)))
+}
+
+fn ok_unit(shape: &Shape) -> bool {
+    matches!(shape, Shape::Ok(inner) if matches!(**inner, Shape::Unit))
+}
+
+fn finding(cx: &Context<'_>, lock: usize, leaks: &[&&Leaving]) -> Finding {
+    let lock = &cx.locks.locks[lock];
+    let first = leaks[0];
+    let span = cx.op_span(first.lock.via[0]);
+    let key = cx.show(first.function, &first.lock.acquire.key);
+    let forever = first.lock.acquire.ttl == Ttl::Never;
+    let until = if forever { "for ever" } else { "until its expiry" };
+    let mut f =
+        Finding::new(&RULE, span, format!("`{key}` stays locked {until} on a path that leaves without the release"));
+    if !forever {
+        f = f.at_most(Severity::Warning);
+    }
+    f.confidence = Confidence::High.min(cx.confidence(first.lock.certainty));
+    f.caret = "taken here".into();
+    let f_body = cx.program.function(first.function);
+    for exit in leaks.iter().take(6) {
+        if let Some(at) = exit.at {
+            let how = if exit.exit == Exit::Question {
+                "this `?` leaves with the lock held"
+            } else {
+                "leaves here with the lock held"
+            };
+            f.label(f_body.op(at).span, how);
+        }
+    }
+    f.help = "release on every exit: run the section in an inner async block or function and release after it, or hold a guard whose Drop releases".into();
+    f.step(Actor::A, span, format!("acquires `{key}`"));
+    if let Some(at) = first.at {
+        f.step(Actor::A, f_body.op(at).span, "leaves on an error, without the release");
+    }
+    f.step(Actor::B, span, format!("finds `{key}` taken {until}, though nobody works on it"));
+    f.lock = Some(cx.key(lock));
+    f
+}
