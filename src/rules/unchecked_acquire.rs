@@ -46,15 +46,28 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
 /// Locks whose outcome makes no difference, with the innermost function where that is so.
 pub fn found(cx: &Context<'_>) -> BTreeMap<usize, (FunctionId, Rc<Held>)> {
     let mut found: BTreeMap<usize, (FunctionId, Rc<Held>)> = BTreeMap::new();
-    for ((lock, function), scope) in scopes(cx) {
-        if (same(cx, &scope) && !handed_on(cx, function, &scope.held)) || inverted(&scope) {
+    let scopes = scopes(cx);
+    for ((lock, function), scope) in &scopes {
+        let (lock, function) = (*lock, *function);
+        if !told(&scopes, lock, &scope.held) {
+            continue;
+        }
+        if (same(cx, scope) && !handed_on(cx, function, &scope.held)) || inverted(scope) {
             let depth = scope.held.via.len();
             if found.get(&lock).is_none_or(|(_, best)| depth < best.via.len()) {
-                found.insert(lock, (function, scope.held));
+                found.insert(lock, (function, scope.held.clone()));
             }
         }
     }
     found
+}
+
+/// The function sees the outcome itself, or what it calls for that answers differently when the lock is lost.
+fn told(scopes: &BTreeMap<(usize, FunctionId), Scope>, lock: usize, held: &Held) -> bool {
+    let Some(inner) = held.via.get(1) else { return true };
+    let Some(inner) = scopes.get(&(lock, inner.function)) else { return false };
+    let answers = |c: &Conduct| c.exits.iter().map(|(_, _, ret)| ret.clone()).collect::<BTreeSet<_>>();
+    answers(&inner.won) != answers(&inner.lost)
 }
 
 fn scopes(cx: &Context<'_>) -> BTreeMap<(usize, FunctionId), Scope> {
