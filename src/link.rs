@@ -155,8 +155,8 @@ impl Program {
         self.chain_of(function, operand, at)
     }
 
-    /// The canonical path of the call that a chain of method calls begins with (`redis::cmd`), found without evaluating
-    /// the chain: a chain of a thousand steps is asked at each of them.
+    /// The canonical path of the call that a chain of method calls begins with (`redis::cmd`), or the type of the variable
+    /// or field that it begins with, found without evaluating the chain: a chain of a thousand steps is asked at each of them.
     pub fn chain_start(&self, function: FunctionId, operand: &Operand) -> Option<String> {
         self.start_of(function, operand)
     }

@@ -18,6 +18,6 @@ pub use version::Range;
 pub use words::{Word, of as words_of, words};
 
 #[cfg(test)]
-mod examples;
+mod examples_tests;
 #[cfg(test)]
 mod tests;

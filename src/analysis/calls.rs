@@ -332,15 +332,14 @@ impl<'p> Explorer<'_, 'p> {
         if moved.is_empty() {
             return;
         }
-        if self.a.holds_guard(&callee.ret) {
-            if let Some(dst) = dst {
-                let mut val = state.get(dst);
-                if !matches!(val.shape, Shape::Err(_)) {
-                    val.carries.extend(moved.iter().copied());
-                    state.set(dst, val);
-                    return;
-                }
-            }
+        if self.a.holds_guard(&callee.ret)
+            && let Some(dst) = dst
+            && let mut val = state.get(dst)
+            && !matches!(val.shape, Shape::Err(_))
+        {
+            val.carries.extend(moved.iter().copied());
+            state.set(dst, val);
+            return;
         }
         for (lock, carry) in moved {
             let to = if *carry == Carry::Releases { Status::Released } else { Status::Escaped };

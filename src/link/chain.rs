@@ -28,17 +28,18 @@ impl Program {
         let function = self.function(f);
         let memo = self.memo.of(f, function)?;
         let mut next = operand;
+        let typed = |operand: &Operand| Some(self.receiver(f, operand).path).filter(|path| !path.is_empty());
         for _ in 0..512 {
             let Operand::Var(var, _) = next else { return None };
-            let [Def::Op(at)] = memo.defuse.defs.get(var.0 as usize)?.as_slice() else { return None };
+            let [Def::Op(at)] = memo.defuse.defs.get(var.0 as usize)?.as_slice() else { return typed(next) };
             next = match &function.op(*at).kind {
                 OpKind::Let(Rvalue::Use(x) | Rvalue::Await(x)) => x,
                 OpKind::Call(call) => match &call.callee {
                     Callee::Method(_) => call.args.first()?,
                     Callee::Path(path) => return Some(self.resolve(f, path)),
-                    _ => return None,
+                    _ => return typed(next),
                 },
-                _ => return None,
+                _ => return typed(next),
             };
         }
         None

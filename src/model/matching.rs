@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Models, Role, Row, TypeRole};
-use crate::ir::{Call, CallValue, Callee, Certainty, Function, FunctionId, Operand, Ty, Value};
+use crate::ir::{Call, CallValue, Callee, Certainty, Function, FunctionId, Operand, Ty};
 use crate::link::Program;
 
 /// Crate versions from `Cargo.lock`: package name -> version; and the features asked for: `fred/default-nil-types` -> empty.
@@ -161,7 +161,7 @@ impl Models {
                 // The type of another crate that no row names: a wrapper, if the name is one of the client's alone.
                 let foreign =
                     |ty: &String| ty.contains("::") && !ty.starts_with("std::") && program.type_def(ty).is_none();
-                if !types.is_empty() && !(is_distinctive(name) && types.iter().all(foreign)) {
+                if !(types.is_empty() || is_distinctive(name) && types.iter().all(foreign)) {
                     return None;
                 }
                 if !call.targets.is_empty() {
@@ -169,7 +169,7 @@ impl Models {
                 }
                 // A builder chain that begins in the crate: `redis::Cmd::set(k, v).arg("NX")`.
                 if let Some(start) = program.chain_start(function, receiver)
-                    && let Some(file) = self.path_rows(&start).first().map(|(row, _)| self.rows[*row].file)
+                    && let Some(file) = self.file_of(&start)
                     && let Some(row) = rows.iter().find(|row| row.file == file)
                 {
                     return Some(Match { row, certainty: Certainty::Inferred, receiver: true });
@@ -209,6 +209,12 @@ impl Models {
             let args = call.args.len().checked_sub(usize::from(receiver))?;
             fits(&self.rows[row], args).then_some(Match { row: &self.rows[row], certainty: Certainty::Full, receiver })
         })
+    }
+
+    /// The model file whose crate a path or type is of.
+    fn file_of(&self, path: &str) -> Option<usize> {
+        let of_type = self.type_roles(path).first().map(|(file, _)| *file);
+        of_type.or_else(|| self.path_rows(path).first().map(|(row, _)| self.rows[*row].file))
     }
 
     fn in_version(&self, row: &Row, versions: &Versions) -> bool {

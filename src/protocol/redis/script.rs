@@ -6,7 +6,7 @@ mod summary;
 mod term;
 
 pub use run::Entry;
-pub use summary::{Bindings, Summary, summary};
+pub use summary::{Bindings, summary};
 
 #[cfg(test)]
 mod tests;
