@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 struct Declarations {
     /// `mod x;`
     files: Vec<String>,
+    /// Those of them that only tests have: `#[cfg(test)] mod x;`
+    tests: Vec<String>,
     /// `mod x { .. }`
     inline: Vec<String>,
     /// Paths in `#[path = ".."]` with the module's name, and in `include!("..")` without one.
@@ -32,6 +34,8 @@ pub(super) struct Reach {
 pub(super) enum Found {
     /// By its place; nothing more to know.
     Usual,
+    /// By its place, but only in tests: a `#[cfg(test)] mod x;` is on the way.
+    Test,
     /// By a `#[path]` attribute in that file, under that module name.
     Path(PathBuf, String),
     /// Not at all.
@@ -47,36 +51,39 @@ impl Reach {
         if let Some(found) = self.known.get(file) {
             return found.clone();
         }
-        let found = if !has_root(package) || self.usual(package, file, 0) {
-            Found::Usual
-        } else {
-            self.by_path(package, file, files)
+        let usual = if has_root(package) { self.usual(package, file, 0) } else { Some(false) };
+        let found = match usual {
+            Some(false) => Found::Usual,
+            Some(true) => Found::Test,
+            None => self.by_path(package, file, files),
         };
         self.known.insert(file.to_path_buf(), found.clone());
         found
     }
 
-    fn usual(&mut self, package: &Package, file: &Path, depth: usize) -> bool {
+    /// Whether declarations lead here by place, and if so whether only those of tests do.
+    fn usual(&mut self, package: &Package, file: &Path, depth: usize) -> Option<bool> {
         if is_root(package, file) || depth > DEPTH {
-            return true;
+            return Some(false);
         }
-        let Some((folder, name)) = place(file) else { return true };
+        let Some((folder, name)) = place(file) else { return Some(false) };
         for parent in parents(&folder).into_iter().filter(|p| p != file) {
             let declared = self.declarations(&parent);
+            let test = declared.tests.contains(&name);
             let declared = declared.all || declared.files.contains(&name);
-            if declared && self.usual(package, &parent, depth + 1) {
-                return true;
+            if declared && let Some(above) = self.usual(package, &parent, depth + 1) {
+                return Some(above || test);
             }
         }
         // `mod folder { mod name; }` in the file that owns the folder above.
-        let Some((above, inline)) = place(&folder.join("mod.rs")) else { return false };
+        let (above, inline) = place(&folder.join("mod.rs"))?;
         if !folder.starts_with(&package.directory) || folder == package.directory {
-            return false;
+            return None;
         }
-        parents(&above).into_iter().filter(|p| p != file).any(|parent| {
+        parents(&above).into_iter().filter(|p| p != file).find_map(|parent| {
             let declared = self.declarations(&parent);
             let declared = declared.inline.contains(&inline) && declared.files.contains(&name);
-            declared && self.usual(package, &parent, depth + 1)
+            if declared { self.usual(package, &parent, depth + 1) } else { None }
         })
     }
 
@@ -90,7 +97,7 @@ impl Reach {
                 .iter()
                 .find(|(path, _)| path.ends_with(&name) && super::package::normal(&folder.join(path)) == file);
             if let Some((_, module)) = named.cloned()
-                && self.usual(package, other, 0)
+                && self.usual(package, other, 0).is_some()
             {
                 return module.map_or(Found::Usual, |module| Found::Path(other.to_path_buf(), module));
             }
@@ -181,7 +188,12 @@ fn declarations(text: &str) -> Declarations {
                     Some(b';') => {
                         match path.take() {
                             Some(path) => found.paths.push((path, Some(name))),
-                            None => found.files.push(name),
+                            None => {
+                                if under_test(&code[..at]) {
+                                    found.tests.push(name.clone());
+                                }
+                                found.files.push(name);
+                            }
                         };
                     }
                     Some(b'{') => {
@@ -198,6 +210,28 @@ fn declarations(text: &str) -> Declarations {
         }
     }
     found
+}
+
+/// Whether the attributes that end here (before a visibility, if any) say `#[cfg(test)]`.
+fn under_test(before: &[u8]) -> bool {
+    let mut rest = before.trim_ascii_end();
+    if let Some(at) = rest.strip_suffix(b")").and_then(|_| rest.windows(4).rposition(|w| w == b"pub(")) {
+        rest = rest[..at].trim_ascii_end();
+    } else if let Some(shorter) = rest.strip_suffix(b"pub") {
+        rest = shorter.trim_ascii_end();
+    }
+    while rest.ends_with(b"]") {
+        let Some(open) = rest.windows(2).rposition(|w| w == b"#[") else { return false };
+        let attribute = &rest[open + 2..];
+        let mut names = words(attribute).map(|(_, word)| word);
+        let cfg = names.next() == Some(b"cfg");
+        let names: Vec<&[u8]> = names.collect();
+        if cfg && names.contains(&&b"test"[..]) && !names.contains(&&b"not"[..]) {
+            return true;
+        }
+        rest = rest[..open].trim_ascii_end();
+    }
+    false
 }
 
 /// The text between the next two quotes.
@@ -237,5 +271,12 @@ mod tests {
         assert_eq!(found.files, ["a", "d", "i"]);
         assert_eq!(found.inline, ["c"]);
         assert_eq!(found.paths, [("x/f.rs".to_owned(), Some("f".to_owned())), ("g.rs".to_owned(), None)]);
+    }
+
+    #[test]
+    fn modules_of_tests_are_told_apart() {
+        let text = "#[cfg(test)] mod a; mod b; #[cfg(all(test, feature = \"x\"))]\n#[allow(dead_code)] pub(crate) mod c;\n\
+                    #[cfg(not(test))] mod d; #[cfg(unix)] pub mod e; #[cfg(test)] fn f() {} mod g;";
+        assert_eq!(declarations(text).tests, ["a", "c"]);
     }
 }

@@ -210,6 +210,7 @@ impl Workspace {
         let others = self.loaded.keys().chain(coming).filter(|p| p.starts_with(&package.directory));
         match self.reach.of(package, path, rest.chain(others.map(PathBuf::as_path))) {
             Found::Usual => {}
+            Found::Test => context.test = true,
             Found::Path(by, name) => {
                 context = module::context(Some(package), &by, &self.root);
                 context.module = format!("{}::{name}", context.module);
