@@ -307,7 +307,7 @@ impl Lower<'_> {
     }
 
     /// `[pub] static [ref] NAME: T = value;` of `lazy_static!` and `thread_local!`.
-    fn lazy_statics(&mut self, tokens: &TokenStream, prefix: &str) -> bool {
+    pub(super) fn lazy_statics(&mut self, tokens: &TokenStream, prefix: &str) -> bool {
         let parser = |input: ParseStream| {
             let mut list = Vec::new();
             while !input.is_empty() {

@@ -1,6 +1,8 @@
 //! Names: paths as written to full paths, as far as one file shows.
 
+use super::parse;
 use crate::ir::{Ty, UseDef};
+use proc_macro2::{Delimiter, TokenTree};
 use std::collections::{HashMap, HashSet};
 use syn::{Item, Stmt, UseTree, Visibility};
 
@@ -85,6 +87,10 @@ impl Names {
                     && let Some((_, rename)) = &item.rename
                 {
                     found.uses.insert(ident(rename), ident(&item.ident));
+                } else if let Item::Macro(item) = item
+                    && item.ident.is_none()
+                {
+                    found.items.extend(macro_items(&item.mac));
                 } else if let Some(name) = item_name(item) {
                     if let Item::Enum(item) = item {
                         // `use Kind::*` reads an enum as a module.
@@ -119,6 +125,10 @@ impl Names {
     pub(super) fn enter_block(&mut self, stmts: &[Stmt], owner_path: &str) {
         let mut block = BlockNames::default();
         for stmt in stmts {
+            if let Stmt::Macro(stmt) = stmt {
+                let names = statics(&stmt.mac).into_iter();
+                block.items.extend(names.map(|name| (name.clone(), format!("{owner_path}::{name}"))));
+            }
             let Stmt::Item(item) = stmt else { continue };
             if let Item::Use(item) = item {
                 for (name, target) in flatten(&item.tree) {
@@ -312,6 +322,35 @@ fn item_name(item: &Item) -> Option<String> {
         Item::Macro(i) => i.ident.as_ref()?,
         _ => return None,
     }))
+}
+
+/// Names of the items that a macro invocation in item position makes, as far as its tokens show them.
+fn macro_items(mac: &syn::Macro) -> Vec<String> {
+    let mut names = statics(mac);
+    if names.is_empty() && !parse::too_deep(&mac.tokens) {
+        let braces = mac.tokens.clone().into_iter().filter_map(|token| match token {
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => Some(group.stream()),
+            _ => None,
+        });
+        let files = std::iter::once(mac.tokens.clone()).chain(braces).filter_map(|t| syn::parse2::<syn::File>(t).ok());
+        names.extend(files.flat_map(|file| file.items).filter_map(|item| item_name(&item)));
+    }
+    names
+}
+
+/// Names of `static [ref] NAME` in `lazy_static!` and its kin.
+fn statics(mac: &syn::Macro) -> Vec<String> {
+    let known = ["lazy_static", "thread_local", "task_local"];
+    if !mac.path.segments.last().is_some_and(|s| known.iter().any(|name| s.ident == name)) {
+        return Vec::new();
+    }
+    let words = mac.tokens.clone().into_iter().map(|token| match token {
+        TokenTree::Ident(word) => ident(&word),
+        _ => String::new(),
+    });
+    let words: Vec<String> = words.collect();
+    let after = |at: usize| words.get(at + 1).filter(|word| *word != "ref").or_else(|| words.get(at + 2));
+    (0..words.len()).filter(|at| words[*at] == "static").filter_map(after).cloned().collect()
 }
 
 /// Names that a `use` tree introduces, with their paths as written. `*` for globs, `_` for `as _`.

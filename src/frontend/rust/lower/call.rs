@@ -258,6 +258,7 @@ fn is_async_wrapper(e: &syn::ExprMethodCall) -> bool {
 pub(super) fn async_block(expr: &Expr) -> Option<&syn::ExprAsync> {
     match strip(expr) {
         Expr::Async(block) => Some(block),
+        Expr::Cast(e) => async_block(&e.expr),
         Expr::MethodCall(e) if is_async_wrapper(e) && e.args.is_empty() => async_block(&e.receiver),
         Expr::MethodCall(e) if e.method == "instrument" => async_block(&e.receiver),
         Expr::Call(e) if e.args.len() == 1 => match &*e.func {

@@ -49,6 +49,10 @@ impl Lower<'_> {
             }
             "ensure" => self.ensure(tokens, span),
             "include_str" => self.include(tokens, want, span),
+            "lazy_static" | "thread_local" | "task_local" => {
+                let prefix = self.body.path.clone();
+                self.lazy_statics(tokens, &prefix).then(unit)
+            }
             "cfg" => Some(self.compute(span, want, Rvalue::Unknown(Vec::new()))),
             "stringify" => Some(Operand::Lit(Lit::Str(tokens.to_string()))),
             "indoc" => self.first_argument(tokens, want),
