@@ -20,6 +20,7 @@ mod handle;
 mod lease;
 mod query;
 mod reply;
+mod routines;
 mod rows;
 mod text;
 
@@ -43,13 +44,15 @@ pub struct Context {
     pub schema: SchemaFacts,
     /// Tables whose rows are leases.
     pub leases: Leases,
+    /// Routines of the database that take or give back locks.
+    routines: std::collections::BTreeMap<String, routines::Routine>,
 }
 
 impl Context {
     /// What the statements of a program say: keys of tables and claims of lease rows, in `.sql` files and in string
     /// literals of code.
     pub fn of(program: &Program) -> Context {
-        let mut context = Context { schema: program.schema.clone(), leases: Leases::default() };
+        let mut context = Context { schema: program.schema.clone(), ..Context::default() };
         for (_, function) in program.functions() {
             if function.test {
                 continue;
@@ -58,6 +61,7 @@ impl Context {
                 texts(&op.kind, &mut |text| context.learn(&text));
             }
         }
+        context.routines = routines::of(program, &context);
         context
     }
 
@@ -114,6 +118,8 @@ pub struct Request<'a> {
     pub dialect: Dialect,
     /// How the outcome is fetched.
     pub asked: Asked,
+    /// Whether routines that the statement calls are entered here; `.sql` files call them by ops of their own.
+    pub enters: bool,
     /// Place of a byte range of the text, or of the call where the text has no place of its own.
     pub place: &'a dyn Fn(Range<usize>) -> Span,
     /// How surely the call was recognised.
@@ -129,6 +135,7 @@ pub(crate) struct Reading<'a> {
     pub dialect: Dialect,
     pub place: &'a dyn Fn(Range<usize>) -> Span,
     pub context: &'a Context,
+    pub enters: bool,
 }
 
 impl Reading<'_> {
@@ -153,8 +160,14 @@ pub fn round_trip(request: Request<'_>, context: &Context) -> Option<RoundTrip> 
     // One of several texts: that with a lock counts, and only may have run.
     for value in request.text.alternatives() {
         let Some(text) = Text::of(value) else { continue };
-        let reading =
-            Reading { text: &text, binds: &request.binds, dialect: request.dialect, place: request.place, context };
+        let reading = Reading {
+            text: &text,
+            binds: &request.binds,
+            dialect: request.dialect,
+            place: request.place,
+            context,
+            enters: request.enters,
+        };
         let one = read(&reading, &request);
         found = match found {
             None => Some(one),
@@ -225,7 +238,8 @@ pub(crate) fn statement_effects(reading: &Reading<'_>, statement: &Statement) ->
         StatementKind::Discard => return vec![advisory::release_all(reading, head, "DISCARD ALL", statement.dialect)],
         _ => {}
     }
-    let mut out = advisory::effects(reading, statement);
+    let mut out = if reading.enters { routines::effects(reading, statement) } else { Vec::new() };
+    out.extend(advisory::effects(reading, statement));
     out.extend(rows::effects(reading, statement));
     out
 }

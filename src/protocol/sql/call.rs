@@ -186,6 +186,7 @@ fn send(
         handle,
         dialect: dialect(site),
         asked,
+        enters: true,
         place: &place,
         certainty: site.certainty,
         model: site.row.id.clone(),

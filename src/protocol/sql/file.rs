@@ -49,6 +49,7 @@ pub fn statement(program: &Program, id: FunctionId, at: OpRef, call: &Call, cont
         handle: Handle { kind, identity, origin: Value::Unknown },
         dialect: Dialect::Unknown,
         asked: Asked { fetch, row: RowType::Dynamic },
+        enters: false,
         place: &place,
         certainty: Certainty::Full,
         model: "sql/statement".into(),

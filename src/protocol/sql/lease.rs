@@ -36,7 +36,7 @@ impl Leases {
         let Some(text) = Text::of(value) else { return };
         let place = |_| Span::new(FileId(0), 0, 0);
         let (binds, context) = (Binds::default(), Context::default());
-        let reading = Reading { text: &text, binds: &binds, dialect, place: &place, context: &context };
+        let reading = Reading { text: &text, binds: &binds, dialect, place: &place, context: &context, enters: false };
         for statement in statements(&text.sql, dialect) {
             for dml in dmls(&statement) {
                 let Some(claim) = claim(&reading, &dml) else { continue };

@@ -95,6 +95,14 @@ fn outcomes(reading: &Reading<'_>, statement: &Statement, effects: &[Effect]) ->
     if let Some(first) = calls.first() {
         return Some((world(statement, first, true), world(statement, first, false)));
     }
+    if reading.enters
+        && super::routines::answers(reading.context, statement)
+        && let StatementKind::Select(select) = &statement.kind
+    {
+        let world =
+            |held: bool| Outcome { rows: Rows::Some(Some(1)), columns: columns(select, &|_| Shape::Bool(held)) };
+        return Some((world(true), world(false)));
+    }
     let claims = matches!(
         statement.kind,
         StatementKind::Update(_) | StatementKind::Insert(_) | StatementKind::Delete(_) | StatementKind::Merge(_)

@@ -302,6 +302,26 @@ async fn b(db: &impl ConnectionTrait) -> Result<(), DbErr> {
 }
 
 #[test]
+fn routines_of_the_database() {
+    let sql = "CREATE FUNCTION try_lease(p_name text, p_owner uuid) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE leases SET owner = p_owner, expires_at = now() + interval '30 s' WHERE name = p_name AND expires_at < now();
+  RETURN FOUND;
+END $$;
+CREATE FUNCTION lock_job(k bigint) RETURNS void LANGUAGE sql AS $$ SELECT pg_advisory_xact_lock(k) $$;";
+    let rust = r#"
+async fn a(pool: &sqlx::PgPool, owner: uuid::Uuid) -> anyhow::Result<bool> {
+    sqlx::query("SELECT lock_job($1)").bind(7).execute(pool).await?;
+    Ok(sqlx::query_scalar::<_, bool>("SELECT try_lease($1, $2)").bind("x").bind(owner).fetch_one(pool).await?)
+}
+"#;
+    let lines = effects(&program(&[("migrations/1_a.sql", sql), ("src/lib.rs", rust)]));
+    has(&lines, "3 Pool param0 | pg_advisory_xact_lock in lock_job() | acquire Transaction 7");
+    has(&lines, "4 Pool param0 | claim of a row of leases in try_lease() | acquire LeaseRow leases:{\"x\"}");
+    has(&lines, "4   held Ok(Bool(true)) lost Ok(Bool(false))");
+}
+
+#[test]
 fn mysql() {
     let lines = of(r#"
 use mysql_async::{prelude::*, Pool};
