@@ -84,6 +84,19 @@ impl<'f> Slice<'f> {
         self.sources(operand).iter().flat_map(|v| self.defs.get(v).into_iter().flatten()).filter_map(made).collect()
     }
 
+    /// As [`Slice::comparisons`], orderings (`<`, `>=`) included.
+    pub fn relations(&self, operand: &Operand) -> Vec<(&'f Operand, &'f Operand)> {
+        let mut out = self.comparisons(operand);
+        for op in self.sources(operand).iter().flat_map(|v| self.defs.get(v).into_iter().flatten()) {
+            if let OpKind::Let(Rvalue::Binary(BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge, a, b)) =
+                &op.kind
+            {
+                out.push((a, b));
+            }
+        }
+        out
+    }
+
     /// Guards whose edges lead to `at` and that were decided before it: operands tested on some path to `at`.
     pub fn tests_before(&self, at: OpRef) -> Vec<&'f Operand> {
         let before = self.blocks_before(at.block);

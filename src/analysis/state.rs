@@ -31,7 +31,8 @@ impl Val {
 
     /// Nothing worth remembering.
     pub fn is_blank(&self) -> bool {
-        !self.reply && self.carries.is_empty() && !informative(&self.shape)
+        // A struct whose fields are unknown still says its type: it may be the guard of a lock.
+        !self.reply && self.carries.is_empty() && !informative(&self.shape) && !matches!(self.shape, Shape::Struct(..))
     }
 
     /// The same origin and burden with another shape.

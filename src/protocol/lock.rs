@@ -234,8 +234,10 @@ fn transact(site: &Site<'_>, backend: Backend) -> Outcome {
     let conditions: Vec<(String, String, Value)> =
         compares.iter().map(|compare| (name(compare), "=".to_owned(), arg(compare, 2))).collect();
     let mut kinds = Vec::new();
+    let mut places = Vec::new();
     for operation in &operations {
         let key = arg(operation, 0);
+        let before = kinds.len();
         match name(operation).as_str() {
             "put" if absent(&key) => kinds.push(EffectKind::Acquire(Acquire {
                 backend,
@@ -262,6 +264,9 @@ fn transact(site: &Site<'_>, backend: Backend) -> Outcome {
             }
             _ => {}
         }
+        if kinds.len() > before {
+            places.push(operation.at.0);
+        }
     }
     if kinds.is_empty() {
         return Outcome::Opaque("the transaction is built where it cannot be followed".into());
@@ -269,7 +274,14 @@ fn transact(site: &Site<'_>, backend: Backend) -> Outcome {
     let response =
         |won: bool| Shape::Struct("etcd_client::TxnResponse".into(), vec![("succeeded".into(), Shape::Bool(won))]).ok();
     let reply = Reply { held: response(true), lost: response(false), failed: Shape::err() };
-    finish(site, kinds, Some(reply))
+    let mut outcome = finish(site, kinds, Some(reply));
+    if let Outcome::Effect(trip) = &mut outcome {
+        // The command is named where the operation is written, not where the transaction is sent.
+        for (effect, place) in trip.effects.iter_mut().zip(places) {
+            effect.span = place.unwrap_or(effect.span);
+        }
+    }
+    outcome
 }
 
 /// Associated calls of a type in a value, in order.

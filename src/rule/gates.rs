@@ -4,22 +4,26 @@ use super::Context;
 use crate::analysis::lock::Use;
 use crate::analysis::slice::Slice;
 use crate::analysis::summary::Relation;
-use crate::ir::{Call, EffectKind, Function, FunctionId, OpRef, Operand, Resource, Site, Use as Mode, Value, Var};
+use crate::ir::{Call, EffectKind, Function, FunctionId, Lit, OpRef, Operand, Resource, Site, Use as Mode, Value, Var};
 use crate::source::Span;
 
 impl Context<'_> {
-    /// Whether a test that depends on the result of a command (by its name) lies on the way to `site`.
-    pub fn gated_by_read(&self, site: Site, command: impl Fn(&str) -> bool) -> bool {
+    /// Whether `site` is reached only where a TTL read from the key was found to say "no expiry" (-1): a repair.
+    pub fn repairs_expiry(&self, site: Site) -> bool {
         let f = self.program.function(site.function);
         let slice = Slice::of(f);
-        let sources = slice.tests_before(site.at).into_iter().flat_map(|t| slice.sources(t)).collect::<Vec<_>>();
-        f.calls().any(|(_, op, call)| {
-            op.dst.is_some_and(|dst| sources.contains(&dst))
-                && call.effect.as_ref().is_some_and(|trip| {
-                    trip.effects
-                        .iter()
-                        .any(|e| matches!(e.kind, EffectKind::Read(_)) && command(&first_word(&e.command)))
-                })
+        let ttls: Vec<Var> = f
+            .calls()
+            .filter(|(_, _, call)| call.effect.as_ref().is_some_and(|trip| trip.effects.iter().any(reads_ttl)))
+            .filter_map(|(_, op, _)| op.dst)
+            .collect();
+        if ttls.is_empty() {
+            return false;
+        }
+        let none = |x: &Operand| matches!(self.program.value(site.function, x), Value::Const(Lit::Int(-2..=0)));
+        let is_ttl = |x: &Operand| slice.sources(x).iter().any(|v| ttls.contains(v));
+        slice.tests_before(site.at).into_iter().any(|test| {
+            slice.relations(test).into_iter().any(|(a, b)| (is_ttl(a) && none(b)) || (is_ttl(b) && none(a)))
         })
     }
 
@@ -113,6 +117,11 @@ impl Context<'_> {
             })
         })
     }
+}
+
+fn reads_ttl(effect: &crate::ir::Effect) -> bool {
+    matches!(effect.kind, EffectKind::Read(_))
+        && matches!(first_word(&effect.command).as_str(), "TTL" | "PTTL" | "EXPIRETIME" | "PEXPIRETIME")
 }
 
 fn first_word(command: &str) -> String {

@@ -69,7 +69,7 @@ fn atomicity(cx: &Context<'_>, o: &Observation) -> Option<Atomicity> {
 /// `if ttl(key) == -1 { expire(key) }`: repairs a key that lost its expiry.
 fn repairs(cx: &Context<'_>, o: &Observation) -> bool {
     let site = o.via[o.via.len() - 1];
-    cx.gated_by_read(site, |command| matches!(command, "TTL" | "PTTL" | "EXPIRETIME" | "PEXPIRETIME"))
+    cx.repairs_expiry(site)
 }
 
 fn finding(cx: &Context<'_>, expiry: &Observation) -> Finding {

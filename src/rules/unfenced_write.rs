@@ -48,10 +48,13 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     findings.extend(by_statement.into_values());
 }
 
+/// Verbs that take away what is named: done twice or late, they change nothing more.
+const REMOVES: &[&str] = &["DELETE", "DEL", "UNLINK", "ZREM", "SREM", "HDEL", "LREM", "XDEL", "XACK"];
+
 /// The write of an observation, if nothing makes it safe against a stale holder.
 fn unsafe_write(o: &Observation) -> Option<&Write> {
     let EffectKind::Write(write) = &o.effect.kind else { return None };
-    if o.relation != Relation::Other || write.verb == "DELETE" {
+    if o.relation == Relation::Must || REMOVES.contains(&write.verb.as_str()) {
         return None;
     }
     let open = match &write.safety {
@@ -59,9 +62,11 @@ fn unsafe_write(o: &Observation) -> Option<&Write> {
         Safety::None => true,
         Safety::Conditions(list) => list.iter().all(|(column, op, _)| op == "=" && identifies(column)),
     };
+    let own_key = o.relation == Relation::May
+        && !matches!(&write.resource, Resource::Key(_, key) if crate::analysis::lock::strong(key));
     let cached = matches!(write.resource, Resource::Key(..)) && write.ttl.is_some();
     let fixed = matches!(write.resource, Resource::Key(..)) && write.values.iter().all(settled);
-    (open && !cached && !fixed).then_some(write)
+    (open && !cached && !fixed && !own_key).then_some(write)
 }
 
 /// Known before the lock was taken: parameters and constants.
@@ -110,6 +115,7 @@ const GUARD_WORDS: &[&str] = &[
     "nonce",
     "hash",
     "checksum",
+    "value",
     "at",
     "time",
     "until",

@@ -112,6 +112,7 @@ impl Builder<'_> {
             Role::Statement => Some(Built::Statement(self.statement(row, args, call))),
             Role::Query => {
                 let mut query = Query::default();
+                query.verb_at = Some(self.place(call));
                 query.step(self, row, args, depth);
                 Some(Built::Query(query))
             }
@@ -128,6 +129,7 @@ impl Builder<'_> {
         let row =
             rows.into_iter().find(|row| row.method.0.iter().any(|m| m == method) && row.args.fits(call.args.len()))?;
         let mut query = Query::of_path(owner).filter(|_| entity)?;
+        query.verb_at = Some(self.place(call));
         query.step(self, row, &call.args, depth);
         Some(Built::Query(query))
     }

@@ -25,6 +25,8 @@ pub(super) struct Query {
     opaque: bool,
     /// A row of the model was part of it.
     pub known: bool,
+    /// Where the verb of a write is written: `diesel::update(`, `Entity::insert(`.
+    pub verb_at: Option<Span>,
     /// `diesel::select(..)` of declared SQL functions: name and arguments.
     functions: Vec<(String, Vec<Value>)>,
 }
@@ -304,6 +306,8 @@ fn backend(dialect: Dialect) -> Backend {
 
 /// The effects of a finished query.
 pub(super) fn effects(query: &Query, span: Span, dialect: Dialect, context: &Context) -> Vec<Effect> {
+    // A write stands where its verb and target are named, not where the finished statement is sent.
+    let span = if query.verb == "SELECT" { span } else { query.verb_at.unwrap_or(span) };
     let effect = |command: String, kind: EffectKind| Effect { span, command, kind, conditional: false };
     let mut out = Vec::new();
     for (name, args) in &query.functions {
