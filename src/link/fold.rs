@@ -188,6 +188,10 @@ fn unwrap_or(receiver: Value, other: Value) -> Value {
         Value::Path(path) if path == "None" => other,
         Value::Aggregate(path, fields) if path == "Some" => payload(Value::Aggregate(path, fields)),
         Value::Const(lit) => Value::Const(lit),
+        // The saturating end of a conversion (`try_into().unwrap_or(u64::MAX)`) says nothing.
+        receiver if receiver != Value::Unknown && matches!(&other, Value::Path(p) if p.ends_with("::MAX")) => {
+            payload(receiver)
+        }
         // Nothing is known of it but that it may be absent: then it is the other.
         Value::Unknown => Value::Unknown,
         receiver => payload(receiver).join(other),

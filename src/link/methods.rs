@@ -325,6 +325,10 @@ impl Program {
             if ty.path == "()" {
                 return name.parse::<usize>().map_or_else(|_| Ty::unknown(), |i| ty.arg(i));
             }
+            if name == "0" && tables().is_wrapper(&ty) && !self.index.types.contains_key(&ty.path) {
+                // `State(state)`, `data.0`: extractors and guards hold one thing.
+                return ty.arg(0);
+            }
             if let Some(def) = self.type_def(&ty.path)
                 && let Some((_, field)) = def.fields.iter().find(|(n, _)| n == name)
                 && def.kind != TypeKind::Alias

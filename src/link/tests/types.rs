@@ -107,6 +107,19 @@ fn generic_wrappers() {
     assert_eq!(ty(&p, "app::f", "d"), "i64");
 }
 
+#[test]
+fn extractors_hold_one_thing() {
+    let p = link(&[(
+        "app",
+        r#"
+        use axum::extract::State; use std::sync::Arc;
+        struct App { pool: sqlx::PgPool }
+        async fn f(State(app): State<Arc<App>>, data: actix_web::web::Data<App>) { let a = app.pool.clone(); let b = &data.0.pool; }"#,
+    )]);
+    assert_eq!(ty(&p, "app::f", "a"), "sqlx::PgPool");
+    assert_eq!(ty(&p, "app::f", "b"), "sqlx::PgPool");
+}
+
 fn reply(body: &str) -> String {
     let text = format!(
         "use redis::AsyncCommands; struct W {{ won: bool }} fn take(b: bool) {{}} \
