@@ -3,6 +3,7 @@
 //! A case is a file or a folder in `fixtures/rules/<id>/`; only that rule runs on it. Its name says what it is: `bad_` has
 //! markers, `good_` is the correct form, `near_` looks like the defect and is none. `fn_` and `fp_` are known wrong answers:
 //! they hold the right markers, and the test demands that the answer still differs, so that none outlives its reason.
+//! `UPDATE_FIXTURES=1 cargo test --test fixtures` renames what is wrong to `fn_` or `fp_` and what is right by now back.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 #[path = "support/check.rs"]
@@ -28,6 +29,7 @@ fn cases_of_every_rule() {
         let count = per_rule.entry(case.rule.clone()).or_default();
         count.1 += 1;
         match complaint(&case) {
+            Some(_) if std::env::var_os("UPDATE_FIXTURES").is_some() => rename(&case),
             Some(complaint) => failures += &complaint,
             None => count.0 += 1,
         }
@@ -35,6 +37,19 @@ fn cases_of_every_rule() {
     let table: String =
         per_rule.iter().map(|(rule, (right, all))| format!("  {rule}: {right} of {all} right\n")).collect();
     assert!(failures.is_empty(), "\n{failures}\n{table}");
+}
+
+/// Gives a case the name that says what the program does with it.
+fn rename(case: &Case) {
+    let (kind, rest) = case.name.split_once('_').unwrap();
+    let kind = match kind {
+        "bad" => "fn",
+        "good" | "near" => "fp",
+        "fn" => "bad",
+        _ => "near",
+    };
+    let folder = check::repository("fixtures/rules").join(&case.rule);
+    std::fs::rename(folder.join(&case.name), folder.join(format!("{kind}_{rest}"))).unwrap();
 }
 
 /// What is wrong with a case, or nothing.
