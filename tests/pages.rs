@@ -52,7 +52,6 @@ fn pages_link_only_to_pages_that_exist() {
 }
 
 #[test]
-#[ignore = "until the rules are listed"]
 fn examples_give_what_the_page_says() {
     let mut failures = String::new();
     for (id, page) in pages() {
