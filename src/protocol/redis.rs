@@ -2,6 +2,7 @@
 
 mod build;
 mod command;
+mod options;
 mod reply;
 mod script;
 mod wire;

@@ -1,5 +1,6 @@
 //! Wire commands -> effects. Facts are those of the command pages at redis.io/commands and valkey.io/commands.
 
+use super::options::{Seen, SetOptions};
 use crate::ir::{
     Acquire, AcquireForm, Backend, Effect, EffectKind, Expire, External, Lit, LockKind, OwnerCheck, Release, Renew,
     Resource, Safety, TimeUnit, Ttl, Value, Write,
@@ -40,7 +41,7 @@ impl Arg {
     }
 
     /// The constant text in upper case, for option words.
-    fn word(&self) -> Option<String> {
+    pub(super) fn word(&self) -> Option<String> {
         self.value.as_str().map(str::to_ascii_uppercase)
     }
 }
@@ -495,93 +496,5 @@ impl Command {
             effects.push(self.effect("GETEX", EffectKind::Expire(expire)));
         }
         Meaning { effects, replies: Some((Wire::Bulk, Wire::Nil)) }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Seen {
-    #[default]
-    No,
-    Maybe,
-    Yes,
-}
-
-/// Options of SET and GETEX.
-#[derive(Debug, Default)]
-struct SetOptions {
-    absent: Seen,
-    present: bool,
-    get: bool,
-    keep: bool,
-    equal: Option<Value>,
-    expiry: Option<Ttl>,
-    expiry_conditional: bool,
-    /// An argument in option position that is no constant word.
-    unread: bool,
-    words: Vec<String>,
-}
-
-impl SetOptions {
-    /// Reads the option at `i`; returns how many arguments it takes.
-    fn read(&mut self, args: &[Arg], i: usize) -> usize {
-        let arg = &args[i];
-        let Some(word) = arg.word().filter(|_| !arg.many) else {
-            self.unread = true;
-            return 1;
-        };
-        let next = args.get(i + 1).map_or(Value::Unknown, |arg| arg.value.clone());
-        let taken = match word.as_str() {
-            "NX" => {
-                self.absent = if arg.conditional { Seen::Maybe } else { Seen::Yes };
-                1
-            }
-            "XX" => {
-                self.present = true;
-                1
-            }
-            "GET" => {
-                self.get = true;
-                1
-            }
-            "KEEPTTL" => {
-                self.keep = true;
-                1
-            }
-            "EX" | "PX" | "EXAT" | "PXAT" => {
-                let unit = match word.as_str() {
-                    "EX" => TimeUnit::Seconds,
-                    "PX" => TimeUnit::Milliseconds,
-                    "EXAT" => TimeUnit::UnixSeconds,
-                    _ => TimeUnit::UnixMilliseconds,
-                };
-                self.expiry_conditional |= arg.conditional;
-                self.expiry = Some(ttl(next, unit));
-                2
-            }
-            "IFEQ" | "IFDEQ" => {
-                self.equal = Some(next);
-                2
-            }
-            "IFNE" | "IFDNE" => {
-                self.unread = true;
-                2
-            }
-            "PERSIST" => 1,
-            _ => {
-                self.unread = true;
-                return 1;
-            }
-        };
-        self.words.push(word);
-        taken
-    }
-
-    fn ttl(&self) -> Ttl {
-        match &self.expiry {
-            Some(_) if self.expiry_conditional => Ttl::Unknown,
-            Some(ttl) => ttl.clone(),
-            None if self.unread => Ttl::Unknown,
-            None => Ttl::Never,
-        }
     }
 }

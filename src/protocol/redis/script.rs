@@ -1,5 +1,7 @@
 //! Scripts: what EVAL, EVALSHA and FCALL do, in every world.
 
+mod facts;
+mod library;
 mod reply;
 mod run;
 mod summary;
