@@ -227,6 +227,11 @@ impl<'p> Analyzer<'p> {
         self.holds(ty, 0)
     }
 
+    /// Whether the type, or one that it wraps, has a `Drop` that gives a lock back.
+    pub fn frees_by_drop(&self, ty: &Ty) -> bool {
+        self.carry_of(&ty.path) == Some(Carry::Releases) || ty.args.iter().any(|arg| self.frees_by_drop(arg))
+    }
+
     fn holds(&self, ty: &Ty, depth: u32) -> bool {
         depth < 4
             && (self.carry_of(&ty.path).is_some()

@@ -358,13 +358,13 @@ impl<'p> Explorer<'_, 'p> {
         state: State,
     ) -> Vec<State> {
         let summary = self.a.summary(Key { function: target, known });
-        let tried = self.tries_to_release(call, target, &summary, &state);
+        let tried = self.tried_release(target, &summary);
         let mut states = Vec::new();
         for outcome in &summary.outcomes {
             let mut after = self.outcome(at, dst, call, target, outcome, state.clone());
             if outcome.freed.is_empty() {
-                // The helper found that there is nothing to give back, or could not: it is no longer the caller's part.
-                after.settle(&tried, Status::Escaped);
+                // The helper found that there is nothing to give back, or could not: giving back is its part.
+                self.free(at, call, target, &tried, &mut after);
             }
             states.push(after);
         }
@@ -379,27 +379,26 @@ impl<'p> Explorer<'_, 'p> {
         states
     }
 
-    /// Held locks that a helper is there to give back, though it does not do so on each of its ways.
-    fn tries_to_release(&self, call: &Call, target: FunctionId, summary: &Summary, state: &State) -> Vec<(u16, Carry)> {
-        let releases = |o: &Outcome, key: &crate::ir::Value| {
-            o.freed.iter().any(|freed| {
-                let own = self.a.rebase(&freed.release.key, call, self.id, target);
-                self.a.relate(&own, key).possible()
-            })
+    /// What a helper gives back that does nothing else, for those of its ways on which it does not.
+    fn tried_release(&self, target: FunctionId, summary: &Summary) -> Vec<Rc<Freed>> {
+        let Some(outcome) = summary.outcomes.iter().find(|o| !o.freed.is_empty()) else { return Vec::new() };
+        let releases: Vec<Origin> = outcome.freed.iter().map(|f| f.origin).collect();
+        let works = |r: &super::summary::Reached| match r.effect.kind {
+            EffectKind::Acquire(_) => true,
+            // What is written in the very step of the release is part of it.
+            EffectKind::Write(_) | EffectKind::External(_) => !releases.iter().any(|o| o.site == r.origin.site),
+            _ => false,
         };
-        let works = |r: &super::summary::Reached| {
-            matches!(r.effect.kind, EffectKind::Write(_) | EffectKind::External(_) | EffectKind::Acquire(_))
-        };
-        if !summary.outcomes.iter().any(|o| !o.freed.is_empty()) || self.a.reached(target).iter().any(works) {
-            return Vec::new();
+        if self.a.reached(target).iter().any(works) { Vec::new() } else { outcome.freed.clone() }
+    }
+
+    fn free(&mut self, at: OpRef, call: &Call, target: FunctionId, freed: &[Rc<Freed>], state: &mut State) {
+        for freed in freed {
+            let mut release = freed.release.clone();
+            release.key = self.a.rebase(&release.key, call, self.id, target);
+            let via = self.through(at, &freed.via);
+            self.release(Freed { release, origin: freed.origin, via }, state);
         }
-        let held = state.locks.iter().filter(|(_, status)| **status == Status::Held).map(|(lock, _)| *lock);
-        held.filter(|lock| {
-            let key = &self.held[*lock as usize].acquire.key;
-            summary.outcomes.iter().any(|o| releases(o, key))
-        })
-        .map(|lock| (lock, Carry::Nothing))
-        .collect()
     }
 
     fn outcome(
@@ -416,12 +415,7 @@ impl<'p> Explorer<'_, 'p> {
             state.arm = outcome.arm;
         }
         let mut val = Val { shape: outcome.ret.clone(), reply: !outcome.acquired.is_empty(), carries: Vec::new() };
-        for freed in &outcome.freed {
-            let mut release = freed.release.clone();
-            release.key = self.a.rebase(&release.key, call, self.id, target);
-            let via = self.through(at, &freed.via);
-            self.release(Freed { release, origin: freed.origin, via }, &mut state);
-        }
+        self.free(at, call, target, &outcome.freed, &mut state);
         for (held, status, carry) in &outcome.acquired {
             let mut acquire = held.acquire.clone();
             acquire.key = self.a.rebase(&acquire.key, call, self.id, target);

@@ -228,7 +228,8 @@ impl Locks {
         if evidence.retried.contains(&index) {
             return (Decision::Lock, "taken in a wait loop");
         }
-        let checked = lock.releases.keys().any(|r| match &self.releases[*r].effect.kind {
+        let checked = lock.releases.iter().any(|(r, (_, relation))| match &self.releases[*r].effect.kind {
+            _ if *relation != Relation::Must && acquire.backend == Backend::Redis => false,
             EffectKind::Release(r) => matches!(r.check, OwnerCheck::Token(_)),
             _ => false,
         }) || lock.prolongs.keys().any(|p| match &self.prolongs[*p].effect.kind {

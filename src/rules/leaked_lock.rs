@@ -7,7 +7,7 @@ use crate::analysis::lock::Decision;
 use crate::analysis::slice::Slice;
 use crate::analysis::summary::{Leaving, Status};
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::ir::{EffectKind, Exit, LockKind, OpRef, Shape, Ttl};
+use crate::ir::{EffectKind, Exit, LockKind, OpRef, Operand, Shape, Ttl, Use};
 use crate::rule::{Context, Group, Rule};
 
 /// The rule.
@@ -44,7 +44,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         }
         // An answer that the function also gives when it does not hold the lock: no caller can know better.
         let lost: Vec<&Shape> = exits.iter().filter(|e| e.status == Status::Lost).map(|e| &e.ret).collect();
-        let silent = |e: &&&Leaving| leaks(e, &lost) && !after_renewal(cx, e);
+        let silent = |e: &&&Leaving| leaks(e, &lost) && !after_renewal(cx, e) && !guarded(cx, e);
         let mut leaks: Vec<&&Leaving> = exits.iter().filter(silent).collect();
         leaks.sort_by_key(|e| e.at);
         leaks.dedup_by_key(|e| e.at);
@@ -60,7 +60,7 @@ fn leaks(exit: &Leaving, lost: &[&Shape]) -> bool {
         && exit.proven
         && !exit.carried
         && (exit.exit == Exit::Question
-            || matches!(exit.ret, Shape::Err(_) | Shape::Unit | Shape::Unknown)
+            || matches!(exit.ret, Shape::Err(_) | Shape::Unit)
             || ok_unit(&exit.ret)
             || (definite(&exit.ret) && lost.contains(&&exit.ret)))
 }
@@ -80,6 +80,13 @@ fn definite(shape: &Shape) -> bool {
 fn lasts(cx: &Context<'_>, lock: usize) -> bool {
     let never = cx.locks.locks[lock].acquire().is_some_and(|a| a.ttl == Ttl::Never);
     never && setnx_expire::first_expiry(cx, lock).is_none()
+}
+
+/// The function holds a value whose own `Drop` can give the lock back, in a way that is not followed here.
+fn guarded(cx: &Context<'_>, exit: &Leaving) -> bool {
+    let Some(dst) = exit.lock.dst else { return false };
+    let made = cx.program.receiver(exit.function, &Operand::Var(dst, Use::Ref));
+    cx.analyzer.frees_by_drop(&made)
 }
 
 /// The exit depends on the answer of a renewal: there the lock is no longer ours, and nothing is left to give back.

@@ -149,6 +149,19 @@ impl Reader<'_> {
     /// A write of the very value that the stored one was compared with (`if stored < new then SET new`): a fence that
     /// moves forward, not a lock, also where nothing was stored yet.
     fn is_fence(&self, event: &Event, places: &[(usize, usize)]) -> bool {
+        let moves_on = |(p, e): &(usize, usize)| {
+            let path = &self.paths[*p];
+            path.facts.iter().filter(|fact| fact.after <= *e && matches!(fact.operator, "<" | "<=")).any(|fact| {
+                [(&fact.left, &fact.right), (&fact.right, &fact.left)].iter().any(|(stored, new)| {
+                    stored.mentions(&|_| true)
+                        && !new.mentions(&|_| true)
+                        && event.args.iter().skip(1).any(|arg| new.contains(arg))
+                })
+            })
+        };
+        if !event.takes() && places.iter().any(moves_on) {
+            return true;
+        }
         !event.takes()
             && self.conditions(places).iter().any(|(_, operator, value)| {
                 matches!(operator.as_str(), "<" | "<=" | ">" | ">=")

@@ -55,6 +55,17 @@ impl Term {
         }
     }
 
+    /// Whether `part` (not a constant) is the term or stands inside it.
+    pub fn contains(&self, part: &Term) -> bool {
+        matches!(part, Term::Arg(n) if *n > 0)
+            && (self == part
+                || match self {
+                    Term::Member(inner, _) | Term::Decoded(inner) => inner.contains(part),
+                    Term::Concat(list) | Term::Apply(_, list) => list.iter().any(|term| term.contains(part)),
+                    _ => false,
+                })
+    }
+
     /// Constant text, with numbers as Redis would see them.
     pub fn constant(&self) -> Option<String> {
         match self {
