@@ -26,7 +26,7 @@ use crate::link::Program;
 use crate::link::matching::{may_match, must_match};
 use explore::Explorer;
 use flow::Flow;
-pub use flow::reads as flow_reads;
+pub use flow::{reads as flow_reads, tested as flow_tested};
 use summary::{Carry, Freed, Held, Key, Leaving, Observation, Origin, Passed, Reached, Relation, Status, Summary};
 
 /// What exploring all functions saw.
@@ -40,6 +40,10 @@ pub struct Log {
     pub leavings: Vec<Leaving>,
     /// Blocks passed with an acquisition won or lost.
     pub passed: Vec<Passed>,
+    /// Guards that went out of scope with their lock held.
+    pub dropped: Vec<Dropped>,
+    /// Acquisitions while the same key is held.
+    pub nested: Vec<Nested>,
     /// Acquisitions tried again after they were lost or failed.
     pub retried: BTreeSet<Origin>,
     /// Functions whose exploration was cut short.
@@ -59,6 +63,36 @@ pub struct Released {
     pub status: Status,
     /// How the keys relate.
     pub relation: Relation,
+    /// Proven path.
+    pub proven: bool,
+}
+
+/// A value without a name that stood for a held lock and went out of scope.
+#[derive(Clone, Debug)]
+pub struct Dropped {
+    /// Function explored.
+    pub function: FunctionId,
+    /// The op that drops it.
+    pub at: crate::ir::OpRef,
+    /// The value.
+    pub var: crate::ir::Var,
+    /// The acquisition.
+    pub lock: Rc<Held>,
+    /// Proven path.
+    pub proven: bool,
+}
+
+/// An acquisition of a key that is already held.
+#[derive(Clone, Debug)]
+pub struct Nested {
+    /// Function explored; values are in its terms.
+    pub function: FunctionId,
+    /// The acquisition that holds.
+    pub outer: Rc<Held>,
+    /// Key of the second acquisition.
+    pub key: Value,
+    /// Calls that lead to it from `function`.
+    pub via: Vec<Site>,
     /// Proven path.
     pub proven: bool,
 }

@@ -2,6 +2,7 @@
 
 pub mod context;
 mod gates;
+pub mod loops;
 pub mod page;
 
 pub use context::Context;

@@ -5,11 +5,15 @@ mod bare_renew;
 mod check_then_del;
 mod constant_token;
 mod fail_open_acquire;
+mod guard_dropped;
 mod leaked_lock;
 mod missing_ttl;
+mod reentrant_acquire;
 mod release_unheld;
 mod session_lock_pooler;
 mod setnx_expire;
+mod ttl_unit;
+mod unbounded_acquire;
 mod unchecked_acquire;
 mod unchecked_release;
 mod unfenced_write;
@@ -21,12 +25,16 @@ pub fn all() -> &'static [Rule] {
     &RULES
 }
 
-static RULES: [Rule; 13] = [
+static RULES: [Rule; 17] = [
     setnx_expire::RULE,
     missing_ttl::RULE,
     constant_token::RULE,
     unchecked_acquire::RULE,
     fail_open_acquire::RULE,
+    guard_dropped::RULE,
+    ttl_unit::RULE,
+    unbounded_acquire::RULE,
+    reentrant_acquire::RULE,
     bare_del::RULE,
     check_then_del::RULE,
     release_unheld::RULE,

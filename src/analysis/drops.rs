@@ -12,6 +12,21 @@ impl Explorer<'_, '_> {
         if val.carries.is_empty() {
             return;
         }
+        if self.f.var(var).name.is_none() {
+            for (lock, _) in val
+                .carries
+                .iter()
+                .filter(|(lock, carry)| *carry == Carry::Releases && state.locks.get(lock) == Some(&Status::Held))
+            {
+                self.a.log.borrow_mut().dropped.push(super::Dropped {
+                    function: self.id,
+                    at,
+                    var,
+                    lock: self.held[*lock as usize].clone(),
+                    proven: state.proven,
+                });
+            }
+        }
         self.release_by_drop(at, var, state);
         for (lock, carry) in &val.carries {
             match carry {
