@@ -2,6 +2,7 @@
 
 use super::Program;
 use super::matching;
+use super::memo::Stored;
 use super::rebuild::{is_closed, once, rewrite};
 use super::types::Infer;
 use super::values::Eval;
@@ -12,7 +13,11 @@ const DEPTH: usize = 6;
 
 impl Program {
     /// See [`Program::field_values`].
-    pub(super) fn stored_in(&self, type_path: &str, field: &str) -> Vec<(FunctionId, Value)> {
+    pub(super) fn stored_in(&self, type_path: &str, field: &str) -> Stored {
+        self.memo.field(type_path, field, || self.find_stored(type_path, field))
+    }
+
+    fn find_stored(&self, type_path: &str, field: &str) -> Stored {
         let mut out: Vec<(FunctionId, Value)> = Vec::new();
         let mut eval = Eval::new(self);
         let mut add = |f: FunctionId, value: Value| {

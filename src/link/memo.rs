@@ -1,13 +1,21 @@
 //! What has been computed of each function, once.
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::sync::{OnceLock, RwLock};
 
 use super::flow::{DefUse, Flow};
 use crate::ir::{Function, FunctionId, Ty, Value};
 
 /// Results by function. Cloning a program starts afresh.
 #[derive(Debug, Default)]
-pub(super) struct Memo(Vec<OnceLock<Box<FunctionMemo>>>);
+pub(super) struct Memo {
+    functions: Vec<OnceLock<Box<FunctionMemo>>>,
+    /// What is stored in fields: type -> field -> (function, value).
+    fields: RwLock<HashMap<String, HashMap<String, Stored>>>,
+}
+
+/// Values of a field, each in the terms of the function that stores it.
+pub(super) type Stored = Vec<(FunctionId, Value)>;
 
 /// Results of one function.
 #[derive(Debug)]
@@ -22,11 +30,11 @@ pub(super) struct FunctionMemo {
 
 impl Memo {
     pub(super) fn new(functions: usize) -> Memo {
-        Memo(std::iter::repeat_with(OnceLock::new).take(functions).collect())
+        Memo { functions: std::iter::repeat_with(OnceLock::new).take(functions).collect(), fields: RwLock::default() }
     }
 
     pub(super) fn of(&self, id: FunctionId, function: &Function) -> Option<&FunctionMemo> {
-        let slot = self.0.get(id.0 as usize)?;
+        let slot = self.functions.get(id.0 as usize)?;
         Some(slot.get_or_init(|| {
             let vars = function.vars.len();
             Box::new(FunctionMemo {
@@ -40,9 +48,25 @@ impl Memo {
     }
 }
 
+impl Memo {
+    /// The values of a field, computed once by `make`.
+    pub(super) fn field(&self, ty: &str, field: &str, make: impl FnOnce() -> Stored) -> Stored {
+        if let Ok(known) = self.fields.read()
+            && let Some(found) = known.get(ty).and_then(|fields| fields.get(field))
+        {
+            return found.clone();
+        }
+        let made = make();
+        if let Ok(mut known) = self.fields.write() {
+            known.entry(ty.to_owned()).or_default().insert(field.to_owned(), made.clone());
+        }
+        made
+    }
+}
+
 impl Clone for Memo {
     fn clone(&self) -> Memo {
-        Memo::new(self.0.len())
+        Memo::new(self.functions.len())
     }
 }
 

@@ -4,7 +4,7 @@ use super::fold;
 use crate::ir::{CallValue, Piece, Value};
 
 /// Nesting that is rewritten; deeper parts become unknown.
-const DEPTH: usize = 48;
+const DEPTH: usize = 256;
 
 /// Replaces the leaves that `map` answers for and folds again on the way up.
 pub(super) fn rewrite(value: &Value, map: &dyn Fn(&Value) -> Option<Value>) -> Value {

@@ -134,3 +134,15 @@ fn text_and_binds_built_in_loops() {
     );
     assert_eq!(chain(&p, "f", "fetch_all"), r#"sqlx::query("SELECT 1" | "SELECT 1 WHERE a")?.bind(local)?.bind(2)"#);
 }
+
+#[test]
+fn long_chains_keep_their_beginning() {
+    let steps = ".set_nx(\"k\", 1)".repeat(80);
+    let text = format!(
+        "fn build(k: &str) -> redis::Pipeline {{ let mut pipe = redis::pipe(); pipe.del(k){steps}; pipe }} \
+         async fn f(c: &mut C) {{ build(\"first\").query_async(c).await; redis::pipe(){steps}.exec_async(c).await; }}"
+    );
+    let p = link(&[("app", &text)]);
+    assert!(chain(&p, "app::f", "query_async").starts_with("redis::pipe().del(\"first\").set_nx("));
+    assert!(chain(&p, "app::f", "exec_async").starts_with("redis::pipe().set_nx("));
+}
