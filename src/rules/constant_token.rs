@@ -25,7 +25,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         let seen = std::iter::once(own).chain(tokens(cx, index));
         if let Some((function, site, token, what)) = seen
             .into_iter()
-            .find_map(|(f, site, token)| weak(cx, f, &token, &acquire.key, 0).map(|what| (f, site, token, what)))
+            .find_map(|(f, site, token)| weak(&token, &acquire.key, 0).map(|what| (f, site, token, what)))
         {
             findings.push(finding(cx, lock, function, site, &token, what));
         }
@@ -47,7 +47,7 @@ fn tokens(cx: &Context<'_>, lock: usize) -> Vec<(FunctionId, Site, Value)> {
 }
 
 /// What makes the value the same for each acquisition, if it is.
-fn weak(cx: &Context<'_>, function: FunctionId, token: &Value, key: &Value, depth: u32) -> Option<&'static str> {
+fn weak(token: &Value, key: &Value, depth: u32) -> Option<&'static str> {
     if depth > 4 {
         return None;
     }
@@ -62,17 +62,17 @@ fn weak(cx: &Context<'_>, function: FunctionId, token: &Value, key: &Value, dept
         Value::Identity(_) => Some("the same for everything this host or process does"),
         Value::Clock { .. } => Some("a clock reading, which two holders can share"),
         Value::Aggregate(_, fields) if !fields.is_empty() => {
-            let all: Option<Vec<_>> = fields.iter().map(|(_, v)| weak(cx, function, v, key, depth + 1)).collect();
+            let all: Option<Vec<_>> = fields.iter().map(|(_, v)| weak(v, key, depth + 1)).collect();
             all.and_then(|list| list.first().copied())
         }
         Value::Template(pieces) => {
             let holes: Vec<&Value> =
                 pieces.iter().filter_map(|p| if let Piece::Hole(v) = p { Some(v) } else { None }).collect();
-            let all: Option<Vec<_>> = holes.iter().map(|v| weak(cx, function, v, key, depth + 1)).collect();
+            let all: Option<Vec<_>> = holes.iter().map(|v| weak(v, key, depth + 1)).collect();
             all.map(|list| list.first().copied().unwrap_or("a constant"))
         }
         Value::Join(list) => {
-            let all: Option<Vec<_>> = list.iter().map(|v| weak(cx, function, v, key, depth + 1)).collect();
+            let all: Option<Vec<_>> = list.iter().map(|v| weak(v, key, depth + 1)).collect();
             all.and_then(|list| list.first().copied())
         }
         _ => None,
