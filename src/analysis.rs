@@ -2,6 +2,7 @@
 
 mod calls;
 mod combinators;
+pub mod database;
 mod drops;
 pub mod dsn;
 mod explore;

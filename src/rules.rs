@@ -7,9 +7,11 @@ mod constant_token;
 mod fail_open_acquire;
 mod guard_dropped;
 mod leaked_lock;
+mod lock_on_pool;
 mod missing_ttl;
 mod reentrant_acquire;
 mod release_unheld;
+mod row_lock_autocommit;
 mod session_lock_pooler;
 mod setnx_expire;
 mod ttl_unit;
@@ -17,15 +19,16 @@ mod unbounded_acquire;
 mod unchecked_acquire;
 mod unchecked_release;
 mod unfenced_write;
+mod xact_lock_autocommit;
 
 use crate::rule::Rule;
 
 /// All rules, in the order of lists and reports.
 pub fn all() -> &'static [Rule] {
-    &RULES
+    RULES
 }
 
-static RULES: [Rule; 17] = [
+static RULES: &[Rule] = &[
     setnx_expire::RULE,
     missing_ttl::RULE,
     constant_token::RULE,
@@ -43,4 +46,7 @@ static RULES: [Rule; 17] = [
     bare_renew::RULE,
     unfenced_write::RULE,
     session_lock_pooler::RULE,
+    lock_on_pool::RULE,
+    xact_lock_autocommit::RULE,
+    row_lock_autocommit::RULE,
 ];

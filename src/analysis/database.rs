@@ -1,0 +1,191 @@
+//! On which connection a database command runs, seen from any of the functions that lead to it.
+
+use super::{Analyzer, origin_call};
+use crate::ir::{Call, Effect, EffectKind, FunctionId, Handle, HandleKind, Operand, RoundTrip, Site, Use, Value, Var};
+use crate::model::Models;
+use crate::protocol;
+
+/// Callers that one parameter is followed to.
+const CALLERS: usize = 16;
+/// Calls that a connection is followed up through.
+const LEVELS: usize = 3;
+
+/// A command together with the calls that lead to it from a function in which its connection is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// Calls, outermost first; the last is the op that sends the command.
+    pub via: Vec<Site>,
+    /// The connection, in the terms of the first function of `via`.
+    pub handle: Handle,
+}
+
+impl Run {
+    /// The outermost call.
+    pub fn site(&self) -> Site {
+        self.via[0]
+    }
+
+    /// The variable of the outermost function that owns the connection: neither parameter nor captured.
+    pub fn owned(&self, a: &Analyzer<'_>) -> Option<Var> {
+        let Value::Local(function, var) = self.handle.identity else { return None };
+        let f = a.program.function(function);
+        let var = Var(var);
+        let own = function == self.site().function && !f.params.contains(&var) && !f.captures.contains(&var);
+        own.then_some(var)
+    }
+}
+
+/// The exchange at a site.
+pub fn trip<'a>(a: &Analyzer<'a>, site: Site) -> Option<&'a RoundTrip> {
+    let program: &'a crate::link::Program = a.program;
+    origin_call(program, site)?.effect.as_deref()
+}
+
+/// The connection of the command at the end of `via`, seen from the function of its first site.
+pub fn seen(a: &Analyzer<'_>, via: &[Site]) -> Option<Handle> {
+    let (last, outer) = via.split_last()?;
+    let mut handle = trip(a, *last)?.handle.clone();
+    let mut inner = last.function;
+    for site in outer.iter().rev() {
+        handle = at_caller(a, handle, *site, inner);
+        inner = site.function;
+    }
+    Some(handle)
+}
+
+/// The command seen from the innermost function in which the connection is not merely a parameter of unknown origin: of
+/// `via` first, then of the callers of its first function.
+pub fn runs(a: &Analyzer<'_>, via: &[Site], known: impl Fn(&Run) -> bool) -> Vec<Run> {
+    for start in (0..via.len()).rev() {
+        let Some(handle) = seen(a, &via[start..]) else { return Vec::new() };
+        let run = Run { via: via[start..].to_vec(), handle };
+        if known(&run) {
+            return vec![run];
+        }
+    }
+    let Some(handle) = seen(a, via) else { return Vec::new() };
+    let mut out = Vec::new();
+    up(a, Run { via: via.to_vec(), handle }, LEVELS, &known, &mut out);
+    out
+}
+
+fn up(a: &Analyzer<'_>, run: Run, levels: usize, known: &impl Fn(&Run) -> bool, out: &mut Vec<Run>) {
+    let function = run.site().function;
+    if levels == 0 || !matches!(run.handle.identity, Value::Param(_)) {
+        return;
+    }
+    for site in a.program.callers(function).iter().take(CALLERS) {
+        if a.program.function(site.function).test || run.via.iter().any(|s| s.function == site.function) {
+            continue;
+        }
+        let handle = at_caller(a, run.handle.clone(), *site, function);
+        let via = std::iter::once(*site).chain(run.via.iter().copied()).collect();
+        let outer = Run { via, handle };
+        if known(&outer) {
+            out.push(outer);
+        } else {
+            up(a, outer, levels - 1, known, out);
+        }
+    }
+}
+
+/// A connection of `inner` in the terms of the function that calls it, or makes it if it is a closure.
+fn at_caller(a: &Analyzer<'_>, handle: Handle, site: Site, inner: FunctionId) -> Handle {
+    if let Some((_, identity)) = a.program.outer(inner, &handle.identity) {
+        return Handle { identity, ..handle };
+    }
+    let Some(call) = origin_call(a.program, site) else { return handle };
+    match &handle.identity {
+        Value::Param(index) => match call.args.get(*index as usize) {
+            Some(operand) => {
+                let outer = protocol::handle(a.program, Models::builtin(), site.function, operand);
+                let kind = if handle.kind == HandleKind::Unknown { outer.kind } else { handle.kind };
+                Handle { kind, identity: outer.identity, origin: handle.origin }
+            }
+            None => Handle { identity: Value::Unknown, ..handle },
+        },
+        identity => Handle { identity: a.program.instantiate(identity, call, site.function), ..handle },
+    }
+}
+
+/// Whether each statement of the run is a transaction of its own, whatever the callers do: a pool, or a connection that
+/// the function itself has opened or checked out and on which it begins no transaction.
+pub fn autocommits(a: &Analyzer<'_>, run: &Run) -> bool {
+    match run.handle.kind {
+        HandleKind::Pool => true,
+        HandleKind::Pinned | HandleKind::Dedicated => run.owned(a).is_some_and(|var| !begins(a, run, var)),
+        _ => false,
+    }
+}
+
+/// Whether the function may begin a transaction on the connection by a statement, itself or through what it calls.
+fn begins(a: &Analyzer<'_>, run: &Run, var: Var) -> bool {
+    let function = run.site().function;
+    let f = a.program.function(function);
+    let by_text = a.reached(function).iter().any(|r| {
+        matches!(r.effect.kind, EffectKind::Begin)
+            && seen(a, &r.via).is_none_or(|h| {
+                h.kind != HandleKind::Transaction && (h.identity == run.handle.identity || h.identity == Value::Unknown)
+            })
+    });
+    by_text
+        || f.calls().any(|(_, _, call)| {
+            call.effect.is_none()
+                && call.targets.is_empty()
+                && names_transaction(call.name())
+                && call.args.iter().any(|x| is_on(a, function, x, var))
+        })
+}
+
+/// Calls that are not understood and may begin a transaction.
+fn names_transaction(name: &str) -> bool {
+    ["begin", "transaction", "execute", "simple_query", "query"].iter().any(|word| name.contains(word))
+}
+
+/// Whether the operand is the connection in `var`, or a view of it.
+pub fn is_on(a: &Analyzer<'_>, function: FunctionId, operand: &Operand, var: Var) -> bool {
+    protocol::root(a.program.function(function), operand) == Some(var)
+}
+
+/// Whether the connection in `var` goes on to other code: returned, stored, captured or moved into a call.
+pub fn handed_on(a: &Analyzer<'_>, function: FunctionId, var: Var) -> bool {
+    use crate::ir::{OpKind, Rvalue};
+    let f = a.program.function(function);
+    let mine = |x: &Operand| is_on(a, function, x, var);
+    let moved = |x: &Operand| matches!(x, Operand::Var(_, Use::Move)) && mine(x);
+    f.ops().any(|(_, op)| match &op.kind {
+        OpKind::Return(x, _) | OpKind::Store(_, _, x) => mine(x),
+        OpKind::Let(Rvalue::Closure(_, list)) => list.iter().any(moved),
+        OpKind::Let(Rvalue::Variant(_, list) | Rvalue::Tuple(list) | Rvalue::Array(list) | Rvalue::Unknown(list)) => {
+            list.iter().any(mine)
+        }
+        OpKind::Let(Rvalue::Struct(_, fields, rest)) => fields.iter().map(|(_, x)| x).chain(rest).any(mine),
+        OpKind::Call(call) => {
+            call.effect.is_none() && call.name() != "drop" && call.args.iter().skip(method(call)).any(moved)
+        }
+        _ => false,
+    })
+}
+
+fn method(call: &Call) -> usize {
+    usize::from(matches!(call.callee, crate::ir::Callee::Method(_)))
+}
+
+/// Whether a call of one of these names is made on the connection in `var`.
+pub fn called_on(a: &Analyzer<'_>, function: FunctionId, var: Var, names: &[&str]) -> bool {
+    a.program.function(function).calls().any(|(_, _, call)| {
+        names.contains(&call.name()) && call.args.first().is_some_and(|x| is_on(a, function, x, var))
+    })
+}
+
+/// Whether the effect changes rows: a write, or a claim, renewal or release of a row that is a lease.
+pub fn changes_rows(effect: &Effect) -> bool {
+    use crate::ir::LockKind;
+    match &effect.kind {
+        EffectKind::Write(_) => true,
+        EffectKind::Acquire(acquire) => acquire.kind == LockKind::LeaseRow,
+        EffectKind::Release(release) => release.kind == LockKind::LeaseRow,
+        EffectKind::Renew(_) | EffectKind::Expire(_) => true,
+        _ => false,
+    }
+}

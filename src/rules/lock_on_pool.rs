@@ -1,0 +1,145 @@
+//! `lock-on-pool`: a session lock taken through a pool, or unlocked on another connection than it was taken on.
+
+use std::collections::BTreeMap;
+
+use crate::analysis::database::{self, Run};
+use crate::analysis::lock::Lock;
+use crate::analysis::summary::{Relation, Status};
+use crate::finding::{Actor, Finding, Severity};
+use crate::ir::{EffectKind, HandleKind, LockKind, Site, Value};
+use crate::rule::{Context, Group, Rule};
+
+/// The rule.
+pub const RULE: Rule = Rule {
+    id: "lock-on-pool",
+    severity: Severity::Error,
+    group: Group::Database,
+    page: include_str!("../../rules/lock-on-pool.md"),
+    check,
+};
+
+fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
+    let apart = apart(cx);
+    for (index, lock) in cx.locks.locks.iter().enumerate() {
+        if !is_session(lock) || !cx.judged(lock.taken.function) {
+            continue;
+        }
+        for run in on_pool(cx, lock) {
+            findings.push(through_pool(cx, lock, &run));
+        }
+        if let Some(release) = apart.get(&index) {
+            findings.push(two_connections(cx, lock, *release));
+        }
+    }
+}
+
+fn is_session(lock: &Lock) -> bool {
+    lock.acquire().is_some_and(|a| a.kind == LockKind::Session)
+}
+
+/// Where the lock is taken through a pool.
+fn on_pool(cx: &Context<'_>, lock: &Lock) -> Vec<Run> {
+    let a = cx.analyzer;
+    // Several statements in one text run on one connection.
+    let one_text = database::trip(a, lock.taken.origin().site).is_some_and(|trip| {
+        trip.effects.iter().any(|e| matches!(&e.kind, EffectKind::Release(r) if r.kind == LockKind::Session))
+    });
+    if one_text {
+        return Vec::new();
+    }
+    database::runs(a, &lock.taken.id.0, |run| run.handle.kind == HandleKind::Pool)
+        .into_iter()
+        .filter(|run| !has_one_connection(cx, run))
+        .collect()
+}
+
+/// A pool that is built with a single connection is that connection.
+fn has_one_connection(cx: &Context<'_>, run: &Run) -> bool {
+    let built = |value: &Value| limits_to_one(value, 0);
+    match &run.handle.identity {
+        Value::TypeField(ty, field) => {
+            let made = cx.program.field_values(ty, field);
+            !made.is_empty() && made.iter().all(|(_, value)| built(value))
+        }
+        Value::Local(function, var) => {
+            let operand = crate::ir::Operand::Var(crate::ir::Var(*var), crate::ir::Use::Ref);
+            built(&cx.program.value(*function, &operand))
+        }
+        other => built(other),
+    }
+}
+
+fn limits_to_one(value: &Value, depth: u32) -> bool {
+    match value {
+        Value::Call(call) if depth < 12 => {
+            let limit = matches!(call.name.as_str(), ".max_connections" | ".max_size");
+            limit && call.args.get(1).and_then(Value::as_int) == Some(1)
+                || call.args.iter().any(|arg| limits_to_one(arg, depth + 1))
+        }
+        Value::Field(base, _) if depth < 12 => limits_to_one(base, depth + 1),
+        _ => false,
+    }
+}
+
+/// Locks that are unlocked through a pool or on another connection than the checked-out one they were taken on, with the
+/// unlock.
+pub(super) fn apart(cx: &Context<'_>) -> BTreeMap<usize, Site> {
+    let mut out = BTreeMap::new();
+    let a = cx.analyzer;
+    for seen in &a.log.borrow().releases {
+        if seen.status != Status::Held || !seen.proven || seen.relation != Relation::Must || seen.freed.release.all {
+            continue;
+        }
+        let Some(index) = cx.locks.of(&seen.lock.via, seen.lock.origin.effect) else { continue };
+        if !is_session(&cx.locks.locks[index]) {
+            continue;
+        }
+        let seen_from = |via: &[Site]| Some(Run { handle: database::seen(a, via)?, via: via.to_vec() });
+        let (Some(taken), Some(freed)) = (seen_from(&seen.lock.via), seen_from(&seen.freed.via)) else { continue };
+        let own = |run: &Run| {
+            let pinned = matches!(run.handle.kind, HandleKind::Pinned | HandleKind::Dedicated);
+            run.owned(a).filter(|_| pinned)
+        };
+        let Some(connection) = own(&taken) else { continue };
+        if freed.handle.kind == HandleKind::Pool || own(&freed).is_some_and(|other| other != connection) {
+            out.entry(index).or_insert(seen.freed.via[0]);
+        }
+    }
+    out
+}
+
+fn through_pool(cx: &Context<'_>, lock: &Lock, run: &Run) -> Finding {
+    let span = if run.via.len() == 1 { lock.taken.effect.span } else { cx.op_span(run.site()) };
+    let command = &lock.taken.effect.command;
+    let mut f = Finding::new(
+        &RULE,
+        span,
+        format!(
+            "{command} locks whatever connection the pool lends for this one statement, not one that the work runs on"
+        ),
+    );
+    f.confidence = cx.confidence(cx.certainty(&lock.taken));
+    f.caret = "runs on the pool".into();
+    f.label(lock.taken.effect.span, "the command");
+    f.help = "check one connection out, and lock, work and unlock on it; or take `pg_advisory_xact_lock` in the transaction that needs it".into();
+    f.step(Actor::A, span, format!("takes the lock by {command} on connection 1, which goes back to the pool with it"));
+    f.step(Actor::B, span, "is lent connection 1: its session has the lock already, so B is granted it as well");
+    f.step(Actor::A, span, "unlocks on connection 2, which does not hold the lock: nothing is freed");
+    f.lock = Some(cx.key(lock));
+    f
+}
+
+fn two_connections(cx: &Context<'_>, lock: &Lock, release: Site) -> Finding {
+    let span = cx.place(&lock.taken);
+    let command = &lock.taken.effect.command;
+    let mut f = Finding::new(&RULE, span, format!("{command} locks one connection, and the unlock runs on another"));
+    f.confidence = cx.confidence(cx.certainty(&lock.taken));
+    f.caret = "taken on this connection".into();
+    f.label(cx.op_span(release), "unlocked on another connection");
+    f.help = "keep the connection that took the lock until it is unlocked".into();
+    f.step(Actor::A, span, format!("takes the lock by {command} on connection 1"));
+    f.step(Actor::A, cx.op_span(release), "unlocks on connection 2: nothing is freed, and the answer is `false`");
+    f.step(Actor::B, span, "waits for connection 1, which lies in the pool with the lock");
+    f.lock = Some(cx.key(lock));
+    f
+}
