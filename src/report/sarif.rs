@@ -21,13 +21,17 @@ const MAX_RELATED: usize = 100;
 
 /// The document, and how many results had to be left out.
 pub fn document(report: &Report<'_>, with_silenced: bool) -> (Value, usize) {
+    limited(report, with_silenced, MAX_RESULTS, SHOWN_RESULTS)
+}
+
+fn limited(report: &Report<'_>, with_silenced: bool, most: usize, shown: usize) -> (Value, usize) {
     let mut groups = groups(report, with_silenced);
-    if groups.len() > SHOWN_RESULTS {
+    if groups.len() > shown {
         // Stable: within a severity the order of the report stays.
         groups.sort_by_key(|group| std::cmp::Reverse(group.worst()));
     }
-    let left_out = groups.len().saturating_sub(MAX_RESULTS);
-    groups.truncate(MAX_RESULTS);
+    let left_out = groups.len().saturating_sub(most);
+    groups.truncate(most);
     let mut hashes = BTreeMap::new();
     let results: Vec<Value> = groups.iter().map(|group| result(report, group, &mut hashes)).collect();
     let mut invocation = json!({ "executionSuccessful": true });
@@ -293,21 +297,21 @@ mod tests {
     #[test]
     fn too_many_results_are_cut_worst_first_and_said() {
         let (mut sources, findings) = sample::sample();
-        let file = sources.add("src/many.rs", crate::source::Language::Rust, "x\n".repeat(MAX_RESULTS + 5));
-        let many: Vec<Finding> = (0..MAX_RESULTS + 5)
+        let file = sources.add("src/many.rs", crate::source::Language::Rust, "x\n".repeat(25));
+        let many: Vec<Finding> = (0..25)
             .map(|line| {
                 let mut finding = findings[1].clone();
                 finding.span = crate::source::Span::new(file, line * 2, line * 2 + 1);
-                if line == MAX_RESULTS + 4 {
+                if line == 24 {
                     finding.severity = Severity::Error;
                 }
                 finding
             })
             .collect();
         let stats = crate::pipeline::Stats::default();
-        let (document, left_out) = document(&sample::report(&sources, &many, &stats), false);
+        let (document, left_out) = limited(&sample::report(&sources, &many, &stats), false, 20, 10);
         let run = &document["runs"][0];
-        assert_eq!((left_out, run["results"].as_array().map(Vec::len)), (5, Some(MAX_RESULTS)));
+        assert_eq!((left_out, run["results"].as_array().map(Vec::len)), (5, Some(20)));
         assert_eq!(run["results"][0]["level"], "error");
         let said = &run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"];
         assert!(said.as_str().unwrap().starts_with("5 results are left out"));
