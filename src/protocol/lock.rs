@@ -7,6 +7,7 @@ use crate::ir::{
     Renew, Reply, Resource, RoundTrip, Safety, Shape, TimeUnit, Ttl, Value, Write,
 };
 use crate::model::{Check, OnDrop, ReplyKind, Role};
+use crate::source::Span;
 
 /// A call that matched a row of this protocol.
 pub fn call(site: &Site<'_>) -> Outcome {
@@ -56,12 +57,13 @@ pub fn call(site: &Site<'_>) -> Outcome {
         _ => return Outcome::Silent,
     };
     let lock = effects.iter().any(EffectKind::is_lock);
+    let effects = effects.into_iter().map(|kind| (site.span, kind)).collect();
     finish(site, effects, lock.then(|| reply(site)).flatten())
 }
 
-fn finish(site: &Site<'_>, kinds: Vec<EffectKind>, reply: Option<Reply>) -> Outcome {
+fn finish(site: &Site<'_>, kinds: Vec<(Span, EffectKind)>, reply: Option<Reply>) -> Outcome {
     let command = format!("{}::{}", site.models.file(site.row).head.krate, site.call.name());
-    let effect = |kind| Effect { span: site.span, command: command.clone(), kind, conditional: false };
+    let effect = |(span, kind)| Effect { span, command: command.clone(), kind, conditional: false };
     Outcome::Effect(Box::new(RoundTrip {
         handle: site.on(),
         effects: kinds.into_iter().map(effect).collect(),
@@ -237,30 +239,41 @@ fn transact(site: &Site<'_>, backend: Backend) -> Outcome {
     let mut places = Vec::new();
     for operation in &operations {
         let key = arg(operation, 0);
+        // The line of the operation, not that of the transaction's sending.
+        let span = operation.at.0.unwrap_or(site.span);
         let before = kinds.len();
         match name(operation).as_str() {
-            "put" if absent(&key) => kinds.push(EffectKind::Acquire(Acquire {
-                backend,
-                kind: LockKind::Lease,
-                form: AcquireForm::SetIfAbsent,
-                key,
-                token: arg(operation, 1),
-                ttl: match arg(operation, 2) {
-                    options if is_none(&options) => Ttl::Never,
-                    options => granted(site, &options, 0).unwrap_or(Ttl::Unknown),
-                },
-                blocking: false,
-            })),
-            "put" => kinds.push(EffectKind::Write(Write {
-                resource: Resource::Key(backend, key),
-                verb: "put".into(),
-                safety: if conditions.is_empty() { Safety::None } else { Safety::Conditions(conditions.clone()) },
-                values: vec![arg(operation, 1)],
-                ttl: None,
-            })),
+            "put" if absent(&key) => kinds.push((
+                span,
+                EffectKind::Acquire(Acquire {
+                    backend,
+                    kind: LockKind::Lease,
+                    form: AcquireForm::SetIfAbsent,
+                    key,
+                    token: arg(operation, 1),
+                    ttl: match arg(operation, 2) {
+                        options if is_none(&options) => Ttl::Never,
+                        options => granted(site, &options, 0).unwrap_or(Ttl::Unknown),
+                    },
+                    blocking: false,
+                }),
+            )),
+            "put" => kinds.push((
+                span,
+                EffectKind::Write(Write {
+                    resource: Resource::Key(backend, key),
+                    verb: "put".into(),
+                    safety: if conditions.is_empty() { Safety::None } else { Safety::Conditions(conditions.clone()) },
+                    values: vec![arg(operation, 1)],
+                    ttl: None,
+                }),
+            )),
             "delete" => {
                 let check = if conditions.is_empty() { OwnerCheck::None } else { OwnerCheck::Server };
-                kinds.push(EffectKind::Release(Release { backend, kind: LockKind::Lease, key, check, all: false }));
+                kinds.push((
+                    span,
+                    EffectKind::Release(Release { backend, kind: LockKind::Lease, key, check, all: false }),
+                ));
             }
             _ => {}
         }

@@ -14,12 +14,12 @@ pub use wire::Wire;
 
 use super::{Outcome, Passed, Site, root_param};
 use crate::ir::{
-    Atomicity, Call, Callee, Certainty, Effect, FunctionId, Handle, HandleKind, Lit, Operand, Reply, RoundTrip, Shape,
-    Ty, Value,
+    Atomicity, Call, Callee, Certainty, Effect, EffectKind, FunctionId, Handle, HandleKind, Lit, Operand, OwnerCheck,
+    Reply, RoundTrip, Shape, Ttl, Ty, Value,
 };
 use crate::link::Program;
 use crate::model::{ReplyKind, Role, TypeRole};
-use crate::source::Span;
+use crate::source::{Language, Span};
 
 /// Words of the text search, and whether each makes a file worth parsing.
 pub const WORDS: &[(&str, bool)] = &[
@@ -214,7 +214,7 @@ pub fn file_script(program: &Program, function: FunctionId, call: &Call) -> Opti
 
 /// The text of the library in the workspace that registers this function.
 fn library(program: &Program, function: &str) -> Option<Value> {
-    let lua = program.sources.iter().filter(|file| file.language == crate::source::Language::Lua);
+    let lua = program.sources.iter().filter(|file| file.language == Language::Lua);
     let file = lua.into_iter().find(|file| {
         crate::frontend::lua::parse(&file.text)
             .is_ok_and(|script| crate::frontend::lua::registered(&script).iter().any(|name| name == function))
@@ -237,12 +237,29 @@ fn run_function(site: &Site<'_>, call: &ScriptCall, name: Option<String>, handle
     let inside = whole.file == call.span.file && whole.start <= call.span.start && call.span.end <= whole.end;
     let place = if inside { call.span } else { site.span };
     let bindings = script::Bindings { keys: &|n| nth(&call.keys, n), args: &|n| nth(&call.args, n), place: &|_| place };
-    let summary = match script::summary(text, &entry, &bindings) {
+    let mut summary = match script::summary(text, &entry, &bindings) {
         Ok(summary) => summary,
         Err(why) => return Outcome::Opaque(why),
     };
     if summary.effects.is_empty() {
         return Outcome::Silent;
+    }
+    // What the script does wrong alone stands at its own line, if the text lies in a file as it is.
+    if summary.effects.iter().any(|effect| script_alone(&effect.kind))
+        && let Some(start) = locate(site, text)
+    {
+        let own = |offset: usize| {
+            let from = start.start as usize + offset;
+            Span::new(start.file, from, from + "redis.call".len())
+        };
+        let bindings = script::Bindings { place: &own, ..bindings };
+        if let Ok(placed) = script::summary(text, &entry, &bindings) {
+            for (effect, placed) in summary.effects.iter_mut().zip(placed.effects) {
+                if script_alone(&effect.kind) {
+                    effect.span = placed.span;
+                }
+            }
+        }
     }
     let how = conversion(site);
     let reply = summary.replies.map(|(held, lost)| by_kind(site, &held, &lost, asked, how));
@@ -255,6 +272,30 @@ fn run_function(site: &Site<'_>, call: &ScriptCall, name: Option<String>, handle
         model: site.row.id.clone(),
         guard: None,
     }))
+}
+
+/// Whether the effect would be the same whatever the caller passes: no owner is compared, no expiry set.
+fn script_alone(kind: &EffectKind) -> bool {
+    match kind {
+        EffectKind::Acquire(lock) => lock.ttl == Ttl::Never,
+        EffectKind::Release(lock) => lock.check == OwnerCheck::None,
+        EffectKind::Expire(_) => true,
+        _ => false,
+    }
+}
+
+/// Where a script's text begins: a Lua file that is the text, or a literal without escapes, first in the file of the call.
+fn locate(site: &Site<'_>, text: &str) -> Option<Span> {
+    if text.len() < 16 {
+        return None;
+    }
+    let sources = &site.program.sources;
+    let whole = sources.iter().find(|file| file.language == Language::Lua && *file.text == *text);
+    let own = sources.get(site.context().file());
+    let within = || std::iter::once(own).chain(sources.iter()).find(|file| file.text.contains(text));
+    let file = whole.or_else(within)?;
+    let start = file.text.find(text)?;
+    Some(Span::new(file.id, start, start + text.len()))
 }
 
 /// One round trip of one or several commands.

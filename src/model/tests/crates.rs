@@ -64,7 +64,7 @@ fn lock_crates_and_services() {
             "use etcd_client::*; async fn f(c: &mut Client) -> R<()> {
              let txn = Txn::new().when([Compare::create_revision(\"k\", CompareOp::Equal, 0)]).and_then([TxnOp::put(\"k\", \"me\", None)]);
              let won = c.txn(txn).await?.succeeded(); }",
-            "3:acquire [etcd-client::txn] Str(\"k\") token Str(\"me\") ttl Never; Single on Multiplexed $0; \
+            "2:acquire [etcd-client::txn] Str(\"k\") token Str(\"me\") ttl Never; Single on Multiplexed $0; \
              Ok(Struct(\"etcd_client::TxnResponse\", [(\"succeeded\", Bool(true))])) | Ok(Struct(\"etcd_client::TxnResponse\", [(\"succeeded\", Bool(false))]))",
         ),
         (
