@@ -11,6 +11,8 @@ mod lock_on_pool;
 mod missing_ttl;
 mod reentrant_acquire;
 mod release_unheld;
+mod renew_failure_ignored;
+mod renew_interval;
 mod row_lock_autocommit;
 mod session_lock_pooler;
 mod setnx_expire;
@@ -44,6 +46,8 @@ static RULES: &[Rule] = &[
     leaked_lock::RULE,
     unchecked_release::RULE,
     bare_renew::RULE,
+    renew_failure_ignored::RULE,
+    renew_interval::RULE,
     unfenced_write::RULE,
     session_lock_pooler::RULE,
     lock_on_pool::RULE,

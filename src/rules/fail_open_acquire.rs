@@ -25,8 +25,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     let lock_of = |o: &Observation| {
         let lock = cx.locks.of(&o.lock.via, o.lock.origin.effect)?;
         let l = &cx.locks.locks[lock];
-        let lease =
-            l.acquire().is_some_and(|a| matches!(a.kind, LockKind::Lease | LockKind::Session | LockKind::LeaseRow));
+        let lease = l.acquire().is_some_and(|a| matches!(a.kind, LockKind::Lease | LockKind::Session));
         (l.decision == Decision::Lock && lease && cx.judged(o.function)).then_some(lock)
     };
     for o in log.observations.iter().filter(|o| o.status == Status::Held && section(o)) {
