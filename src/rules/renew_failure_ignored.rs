@@ -8,7 +8,7 @@ use crate::analysis::lock::{Decision, Lock, Use};
 use crate::analysis::origin_call;
 use crate::analysis::slice::Slice;
 use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{Backend, BlockId, EdgeKind, EffectKind, Function, OpKind, OwnerCheck, Site, Var};
+use crate::ir::{Backend, BlockId, EdgeKind, EffectKind, Function, OpKind, OwnerCheck, Rvalue, Site, Var};
 use crate::rule::{Context, Group, Rule};
 
 /// The rule.
@@ -88,9 +88,10 @@ fn quiet_way(f: &Function, from: BlockId, test: BlockId) -> BTreeSet<BlockId> {
         let acts = block.ops.iter().any(|op| match &op.kind {
             OpKind::Call(call) => !fate::looks_only(call),
             OpKind::Store(..) | OpKind::Return(..) => true,
-            OpKind::Let(rvalue) => {
-                op.dst.is_some_and(|dst| f.var(dst).name.is_some()) && !matches!(rvalue, crate::ir::Rvalue::Format(_))
-            }
+            // An answer of its own, for a variable that other ways set too.
+            OpKind::Let(Rvalue::Tuple(list)) => !list.is_empty(),
+            OpKind::Let(Rvalue::Use(_) | Rvalue::Variant(..) | Rvalue::Struct(..)) => true,
+            OpKind::Let(_) => op.dst.is_some_and(|dst| f.var(dst).name.is_some()),
             OpKind::Drop(_) => false,
         });
         let mut next = block.edges.iter().filter(|e| e.kind != EdgeKind::Cancel);
