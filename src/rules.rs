@@ -6,6 +6,7 @@ mod check_then_del;
 mod constant_token;
 mod fail_open_acquire;
 mod guard_dropped;
+mod hashtext_key;
 mod leaked_lock;
 mod lock_on_pool;
 mod missing_ttl;
@@ -14,6 +15,7 @@ mod release_unheld;
 mod renew_failure_ignored;
 mod renew_interval;
 mod row_lock_autocommit;
+mod session_lock_leak;
 mod session_lock_pooler;
 mod setnx_expire;
 mod ttl_unit;
@@ -40,6 +42,7 @@ static RULES: &[Rule] = &[
     ttl_unit::RULE,
     unbounded_acquire::RULE,
     reentrant_acquire::RULE,
+    hashtext_key::RULE,
     bare_del::RULE,
     check_then_del::RULE,
     release_unheld::RULE,
@@ -51,6 +54,7 @@ static RULES: &[Rule] = &[
     unfenced_write::RULE,
     session_lock_pooler::RULE,
     lock_on_pool::RULE,
+    session_lock_leak::RULE,
     xact_lock_autocommit::RULE,
     row_lock_autocommit::RULE,
 ];

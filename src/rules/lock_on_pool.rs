@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::analysis::database::{self, Run};
 use crate::analysis::lock::Lock;
+use crate::analysis::origin_call;
 use crate::analysis::summary::{Relation, Status};
 use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{EffectKind, HandleKind, LockKind, Site, Value};
+use crate::ir::{EffectKind, FunctionId, HandleKind, LockKind, Operand, Site, Use, Value, Var};
 use crate::rule::{Context, Group, Rule};
 
 /// The rule.
@@ -55,28 +56,40 @@ fn on_pool(cx: &Context<'_>, lock: &Lock) -> Vec<Run> {
 
 /// A pool that is built with a single connection is that connection.
 fn has_one_connection(cx: &Context<'_>, run: &Run) -> bool {
-    let built = |value: &Value| limits_to_one(value, 0);
-    match &run.handle.identity {
-        Value::TypeField(ty, field) => {
-            let made = cx.program.field_values(ty, field);
-            !made.is_empty() && made.iter().all(|(_, value)| built(value))
-        }
-        Value::Local(function, var) => {
-            let operand = crate::ir::Operand::Var(crate::ir::Var(*var), crate::ir::Use::Ref);
-            built(&cx.program.value(*function, &operand))
-        }
-        other => built(other),
-    }
+    limited_to_one(cx, run.site().function, &run.handle.identity, 0)
 }
 
-fn limits_to_one(value: &Value, depth: u32) -> bool {
+fn limited_to_one(cx: &Context<'_>, function: FunctionId, value: &Value, depth: u32) -> bool {
+    if depth > 8 {
+        return false;
+    }
     match value {
-        Value::Call(call) if depth < 12 => {
-            let limit = matches!(call.name.as_str(), ".max_connections" | ".max_size");
-            limit && call.args.get(1).and_then(Value::as_int) == Some(1)
-                || call.args.iter().any(|arg| limits_to_one(arg, depth + 1))
+        Value::Call(call) => {
+            let limit = |name: &str| matches!(name, "max_connections" | "max_size");
+            let here = call.name.strip_prefix('.').is_some_and(limit);
+            let inside = |id: &FunctionId| {
+                cx.program.function(*id).calls().any(|(_, _, c)| {
+                    let operand = c.args.last();
+                    limit(c.name()) && operand.is_some_and(|x| cx.program.value(*id, x).as_int() == Some(1))
+                })
+            };
+            here && call.args.get(1).and_then(Value::as_int) == Some(1)
+                || cx.program.find_path(&call.name).iter().any(inside)
+                || call.args.iter().any(|arg| limited_to_one(cx, function, arg, depth + 1))
         }
-        Value::Field(base, _) if depth < 12 => limits_to_one(base, depth + 1),
+        Value::Field(base, _) if !matches!(**base, Value::Param(_)) => limited_to_one(cx, function, base, depth + 1),
+        Value::TypeField(ty, field) => {
+            let made = cx.program.field_values(ty, field);
+            made.iter().any(|(f, value)| limited_to_one(cx, *f, value, depth + 1))
+        }
+        Value::Local(f, var) => {
+            let made = cx.program.value(*f, &Operand::Var(Var(*var), Use::Ref));
+            made != *value && limited_to_one(cx, *f, &made, depth + 1)
+        }
+        Value::Param(index) => cx.program.callers(function).iter().take(16).any(|site| {
+            let operand = origin_call(cx.program, *site).and_then(|call| call.args.get(*index as usize));
+            operand.is_some_and(|x| limited_to_one(cx, site.function, &cx.program.value(site.function, x), depth + 1))
+        }),
         _ => false,
     }
 }
