@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use crate::analysis::database::{self, Run};
 use crate::analysis::lock::Lock;
 use crate::analysis::origin_call;
+use crate::analysis::slice::Slice;
 use crate::analysis::summary::{Relation, Status};
 use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{EffectKind, FunctionId, HandleKind, LockKind, Operand, Site, Use, Value, Var};
+use crate::ir::{Call, EffectKind, FunctionId, HandleKind, LockKind, Operand, Site, Use, Value, Var};
 use crate::rule::{Context, Group, Rule};
 
 /// The rule.
@@ -56,42 +57,52 @@ fn on_pool(cx: &Context<'_>, lock: &Lock) -> Vec<Run> {
 
 /// A pool that is built with a single connection is that connection.
 fn has_one_connection(cx: &Context<'_>, run: &Run) -> bool {
-    limited_to_one(cx, run.site().function, &run.handle.identity, 0)
+    is_single(cx, run.site().function, &run.handle.identity, 0)
 }
 
-fn limited_to_one(cx: &Context<'_>, function: FunctionId, value: &Value, depth: u32) -> bool {
-    if depth > 8 {
+fn is_single(cx: &Context<'_>, function: FunctionId, pool: &Value, depth: u32) -> bool {
+    if depth > 4 {
         return false;
     }
-    match value {
+    match pool {
         Value::Call(call) => {
-            let limit = |name: &str| matches!(name, "max_connections" | "max_size");
-            let here = call.name.strip_prefix('.').is_some_and(limit);
-            let inside = |id: &FunctionId| {
-                cx.program.function(*id).calls().any(|(_, _, c)| {
-                    let operand = c.args.last();
-                    limit(c.name()) && operand.is_some_and(|x| cx.program.value(*id, x).as_int() == Some(1))
-                })
-            };
-            here && call.args.get(1).and_then(Value::as_int) == Some(1)
-                || cx.program.find_path(&call.name).iter().any(inside)
-                || call.args.iter().any(|arg| limited_to_one(cx, function, arg, depth + 1))
+            let limit = call.name.strip_prefix('.').is_some_and(limits);
+            limit && call.args.get(1).and_then(Value::as_int) == Some(1)
+                || call.args.iter().any(|arg| is_single(cx, function, arg, depth))
         }
-        Value::Field(base, _) if !matches!(**base, Value::Param(_)) => limited_to_one(cx, function, base, depth + 1),
         Value::TypeField(ty, field) => {
             let made = cx.program.field_values(ty, field);
-            made.iter().any(|(f, value)| limited_to_one(cx, *f, value, depth + 1))
+            made.iter().any(|(f, value)| is_single(cx, *f, value, depth + 1))
         }
-        Value::Local(f, var) => {
-            let made = cx.program.value(*f, &Operand::Var(Var(*var), Use::Ref));
-            made != *value && limited_to_one(cx, *f, &made, depth + 1)
-        }
+        Value::Local(f, var) => made_single(cx, *f, &Operand::Var(Var(*var), Use::Ref), depth + 1),
         Value::Param(index) => cx.program.callers(function).iter().take(16).any(|site| {
             let operand = origin_call(cx.program, *site).and_then(|call| call.args.get(*index as usize));
-            operand.is_some_and(|x| limited_to_one(cx, site.function, &cx.program.value(site.function, x), depth + 1))
+            operand.is_some_and(|x| made_single(cx, site.function, x, depth + 1))
         }),
         _ => false,
     }
+}
+
+/// Whether a limit of one connection takes part in making the operand, here or in the function that makes it.
+fn made_single(cx: &Context<'_>, function: FunctionId, operand: &Operand, depth: u32) -> bool {
+    let f = cx.program.function(function);
+    let sources = Slice::of(f).sources(operand);
+    let is_one = |id: FunctionId, call: &Call| {
+        limits(call.name()) && call.args.last().is_some_and(|x| cx.program.value(id, x).as_int() == Some(1))
+    };
+    let from = |var: &Operand| matches!(var, Operand::Var(v, _) if sources.contains(v));
+    let here = f.calls().any(|(_, op, call)| {
+        let made = op.dst.is_some_and(|dst| sources.contains(&dst));
+        let inside = |id: &FunctionId| cx.program.function(*id).calls().any(|(_, _, c)| is_one(*id, c));
+        made && call.targets.iter().any(inside)
+            || is_one(function, call) && (made || call.args.first().is_some_and(from))
+    });
+    let value = cx.program.value(function, operand);
+    here || !matches!(value, Value::Local(..)) && is_single(cx, function, &cx.program.absolute(function, &value), depth)
+}
+
+fn limits(name: &str) -> bool {
+    matches!(name, "max_connections" | "max_size")
 }
 
 /// Locks that are unlocked through a pool or on another connection than the checked-out one they were taken on, with the

@@ -112,14 +112,14 @@ fn pooled(cx: &Context<'_>, run: &Run) -> Option<Var> {
         HandleKind::Transaction => {
             let function = run.site().function;
             let value = cx.program.value(function, &Operand::Var(var, Use::Ref));
-            begun_on_pool(cx, function, &value, 0).then_some(var)
+            begun_on_pool(cx, &value, 0).then_some(var)
         }
         _ => None,
     }
 }
 
 /// Whether a transaction was begun on a pool, or on a connection checked out here.
-fn begun_on_pool(cx: &Context<'_>, function: FunctionId, value: &Value, depth: u32) -> bool {
+fn begun_on_pool(cx: &Context<'_>, value: &Value, depth: u32) -> bool {
     let Value::Call(call) = value else { return false };
     if depth > 6 {
         return false;
@@ -138,7 +138,7 @@ fn begun_on_pool(cx: &Context<'_>, function: FunctionId, value: &Value, depth: u
             let kind = protocol::handle(cx.program, Models::builtin(), *f, &operand).kind;
             matches!(kind, HandleKind::Pool | HandleKind::Pinned)
         }
-        Some(inner) => begun_on_pool(cx, function, inner, depth + 1),
+        Some(inner) => begun_on_pool(cx, inner, depth + 1),
         None => false,
     }
 }
