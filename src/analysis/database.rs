@@ -1,7 +1,11 @@
 //! On which connection a database command runs, seen from any of the functions that lead to it.
 
+use super::flow::bound;
 use super::{Analyzer, origin_call};
-use crate::ir::{Call, Effect, EffectKind, FunctionId, Handle, HandleKind, Operand, RoundTrip, Site, Use, Value, Var};
+use crate::ir::{
+    Call, Effect, EffectKind, Function, FunctionId, Guard, Handle, HandleKind, OpKind, Operand, RoundTrip, Rvalue,
+    Site, Use, Value, Var,
+};
 use crate::model::Models;
 use crate::protocol;
 
@@ -25,14 +29,49 @@ impl Run {
         self.via[0]
     }
 
-    /// The variable of the outermost function that owns the connection: neither parameter nor captured.
+    /// The variable of the outermost function that owns the connection: neither parameter nor captured, and not lent by
+    /// a struct that holds it and may do more with it.
     pub fn owned(&self, a: &Analyzer<'_>) -> Option<Var> {
         let Value::Local(function, var) = self.handle.identity else { return None };
         let f = a.program.function(function);
         let var = Var(var);
         let own = function == self.site().function && !f.params.contains(&var) && !f.captures.contains(&var);
-        own.then_some(var)
+        (own && !is_part(f, var)).then_some(var)
     }
+}
+
+/// Whether what a variable holds is a field of something, behind borrows, bindings and unwrapping.
+fn is_part(f: &Function, var: Var) -> bool {
+    let mut at = var;
+    for _ in 0..12 {
+        let made = f.ops().find(|(_, op)| op.dst == Some(at)).map(|(_, op)| &op.kind);
+        let source = match made {
+            Some(OpKind::Let(Rvalue::Field(..))) => return true,
+            Some(OpKind::Let(Rvalue::Use(x) | Rvalue::Await(x) | Rvalue::Cast(x, _))) => Some(x),
+            Some(OpKind::Call(call)) if unwraps(call.name()) => call.args.first(),
+            Some(_) => None,
+            None => f.blocks.iter().flat_map(|b| &b.edges).find_map(|edge| match &edge.guard {
+                Guard::Matches(x, pattern) => {
+                    let mut vars = Vec::new();
+                    bound(pattern, &mut vars);
+                    vars.contains(&at).then_some(x)
+                }
+                _ => None,
+            }),
+        };
+        match source {
+            Some(Operand::Var(next, _)) if *next != at => at = *next,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// Calls whose result is their receiver, or what is in it.
+fn unwraps(name: &str) -> bool {
+    ["as_mut", "as_ref", "as_deref_mut", "deref_mut", "borrow_mut", "lock", "unwrap", "expect", "take", "map_err"]
+        .contains(&name)
+        || ["ok_or", "ok_or_else", "context", "with_context", "get_mut"].contains(&name)
 }
 
 /// The exchange at a site.
@@ -149,7 +188,6 @@ pub fn is_on(a: &Analyzer<'_>, function: FunctionId, operand: &Operand, var: Var
 
 /// Whether the connection in `var` goes on to other code: returned, stored, captured or moved into a call.
 pub fn handed_on(a: &Analyzer<'_>, function: FunctionId, var: Var) -> bool {
-    use crate::ir::{OpKind, Rvalue};
     let f = a.program.function(function);
     let mine = |x: &Operand| is_on(a, function, x, var);
     let moved = |x: &Operand| matches!(x, Operand::Var(_, Use::Move)) && mine(x);

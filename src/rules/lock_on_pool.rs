@@ -8,7 +8,7 @@ use crate::analysis::origin_call;
 use crate::analysis::slice::Slice;
 use crate::analysis::summary::{Relation, Status};
 use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{Call, EffectKind, FunctionId, HandleKind, LockKind, Operand, Site, Use, Value, Var};
+use crate::ir::{Backend, Call, EffectKind, FunctionId, HandleKind, LockKind, Operand, Site, Use, Value, Var};
 use crate::rule::{Context, Group, Rule};
 
 /// The rule.
@@ -145,7 +145,10 @@ fn through_pool(cx: &Context<'_>, lock: &Lock, run: &Run) -> Finding {
     f.confidence = cx.confidence(cx.certainty(&lock.taken));
     f.caret = "runs on the pool".into();
     f.label(lock.taken.effect.span, "the command");
-    f.help = "check one connection out, and lock, work and unlock on it; or take `pg_advisory_xact_lock` in the transaction that needs it".into();
+    f.help = "check one connection out, and lock, work and unlock on it".into();
+    if lock.acquire().is_some_and(|a| a.backend == Backend::Postgres) {
+        f.help += "; or take `pg_advisory_xact_lock` in the transaction that needs it";
+    }
     f.step(Actor::A, span, format!("takes the lock by {command} on connection 1, which goes back to the pool with it"));
     f.step(Actor::B, span, "is lent connection 1: its session has the lock already, so B is granted it as well");
     f.step(Actor::A, span, "unlocks on connection 2, which does not hold the lock: nothing is freed");

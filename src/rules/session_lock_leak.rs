@@ -204,7 +204,10 @@ fn leaked(cx: &Context<'_>, lock: &Lock, run: &Run, leaks: &[&Leaving], released
     for exit in exits.iter().take(6) {
         f.label(*exit, "leaves here with the lock held");
     }
-    f.help = "unlock on every path, or close the connection instead of giving it back; `pg_advisory_xact_lock` in a transaction ends by itself".into();
+    f.help = "unlock on every path, or close the connection instead of giving it back".into();
+    if lock.acquire().is_some_and(|a| a.backend == Backend::Postgres) {
+        f.help += "; `pg_advisory_xact_lock` in a transaction ends by itself";
+    }
     f.step(Actor::A, span, format!("takes the lock by {command}"));
     if let Some(exit) = exits.first() {
         f.step(Actor::A, *exit, "leaves: the connection goes back to the pool, its session still holds the lock");
