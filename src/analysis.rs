@@ -387,8 +387,25 @@ pub(crate) fn key_of(effect: &Effect) -> Option<&Value> {
     }
 }
 
+/// Functions that send a lock command themselves, and the closures' items.
+pub fn lock_functions(program: &Program) -> BTreeSet<FunctionId> {
+    let mut out = BTreeSet::new();
+    for (mut id, f) in program.functions() {
+        let sends =
+            |call: &Call| call.effect.as_ref().is_some_and(|t| t.effects.iter().any(|e| is_lock_effect(&e.kind)));
+        if f.calls().any(|(_, _, call)| sends(call)) {
+            out.insert(id);
+            while let Some(parent) = program.function(id).parent {
+                id = parent;
+                out.insert(id);
+            }
+        }
+    }
+    out
+}
+
 /// Functions with lock effects, themselves or through calls and inner closures.
-pub fn relevance(program: &Program) -> Vec<bool> {
+fn relevance(program: &Program) -> Vec<bool> {
     let n = program.functions().count();
     let mut relevant = vec![false; n];
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); n];

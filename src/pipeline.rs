@@ -6,7 +6,7 @@ use crate::discover::{Names, Workspace};
 use crate::finding::{Confidence, Finding};
 use crate::frontend::sql::{Dialect, schema::SchemaFacts};
 use crate::frontend::{self, pooler, pooler::PoolerFacts};
-use crate::ir::{FunctionKind, Unit};
+use crate::ir::{FunctionId, FunctionKind, Unit};
 use crate::link::Program;
 use crate::model::{self, Models};
 use crate::rule::Context;
@@ -73,7 +73,7 @@ pub struct Stats {
 }
 
 /// Rounds of loading further files: callers of what takes or gives back locks, and what runs under them.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 2;
 
 /// Stack of the threads that parse and analyse: nested input is bounded, but parsers recurse.
 const STACK: usize = 64 << 20;
@@ -331,11 +331,12 @@ const COMMON: &[&str] = &[
 fn wanted(program: &Program) -> Names {
     let mut names = Names::default();
     let telling = |name: &str| name.len() > 3 && !COMMON.contains(&name);
-    for (id, relevant) in crate::analysis::relevance(program).into_iter().enumerate() {
-        if !relevant {
-            continue;
-        }
-        let f = &program.functions[id];
+    // Only these and their direct callers: what lies further up sees no lock come or go.
+    let direct = crate::analysis::lock_functions(program);
+    let callers = direct.iter().flat_map(|id| program.callers(*id).iter().map(|site| site.function));
+    let near: BTreeSet<FunctionId> = callers.chain(direct.iter().copied()).collect();
+    for id in near {
+        let f = program.function(id);
         if f.kind == FunctionKind::Item && !f.test {
             match f.owner.as_deref().and_then(|o| o.rsplit("::").next()) {
                 Some(owner) if !telling(&f.name) => {
