@@ -2,6 +2,7 @@
 
 use super::Binds;
 use super::query::Query;
+use super::text::bounded;
 use crate::ir::{CallValue, Lit, Piece, Ty, Value};
 use crate::model::{Match, Models, Role, Row, Versions};
 use crate::source::Span;
@@ -139,7 +140,7 @@ impl Builder<'_> {
         let text = args.get(at).cloned().unwrap_or(Value::Unknown);
         // The values of the checked macros follow the text.
         let binds = if call.name.ends_with('!') {
-            Binds::positional(args.get(at + 1..).unwrap_or(&[]).to_vec())
+            Binds::positional(args.get(at + 1..).unwrap_or(&[]).iter().map(bounded).collect())
         } else {
             row.params.as_ref().and_then(|p| args.get(p.arg?)).map(parameters).unwrap_or_default()
         };
@@ -154,7 +155,7 @@ impl Builder<'_> {
     fn step(&self, built: Built, call: &CallValue, depth: usize) -> Built {
         let Some(Match { row, receiver: true, .. }) = self.find(call) else { return built };
         let args = call.args.get(1..).unwrap_or(&[]);
-        let value = row.value.as_ref().and_then(|place| args.get(place.arg?)).cloned();
+        let value = row.value.as_ref().and_then(|place| args.get(place.arg?)).map(bounded);
         match (built, row.role) {
             (Built::Statement(mut s), Role::Bind) => {
                 match value {
@@ -217,11 +218,11 @@ pub(super) fn parameters(value: &Value) -> Binds {
 fn parameter(value: &Value) -> Value {
     match value {
         Value::Aggregate(path, fields) if path == "()" && fields.len() == 2 => {
-            fields.first().map_or(Value::Unknown, |(_, v)| v.clone())
+            fields.first().map_or(Value::Unknown, |(_, v)| bounded(v))
         }
         Value::Call(call) if matches!(call.name.as_str(), ".into" | ".to_sql" | ".clone") => {
-            call.args.first().cloned().unwrap_or(Value::Unknown)
+            call.args.first().map_or(Value::Unknown, bounded)
         }
-        other => other.clone(),
+        other => bounded(other),
     }
 }

@@ -130,7 +130,7 @@ impl Query {
             }
             other => {
                 self.columns.push(String::new());
-                self.values.push(other.clone());
+                self.values.push(text::bounded(other));
             }
         }
     }
@@ -201,7 +201,7 @@ fn plain(value: &Value) -> Value {
         {
             plain(&fields[0].1)
         }
-        other => other.clone(),
+        other => text::bounded(other),
     }
 }
 

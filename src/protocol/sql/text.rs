@@ -43,7 +43,7 @@ impl Text {
             }
             other => {
                 self.sql.push(hole(self.holes.len()));
-                self.holes.push(other.clone());
+                self.holes.push(bounded(other));
             }
         }
     }
@@ -75,6 +75,34 @@ impl Text {
             Err(pieces) => Value::Template(pieces),
         }
     }
+}
+
+/// Nodes of a value that is kept; larger ones (rows of earlier queries, passed on and on) say nothing of a key.
+const VALUE_LIMIT: usize = 96;
+
+/// The value, or unknown if its tree is larger than anybody writes a key.
+pub(super) fn bounded(value: &Value) -> Value {
+    fn count(value: &Value, left: &mut usize) {
+        if *left == 0 {
+            return;
+        }
+        *left -= 1;
+        match value {
+            Value::Template(pieces) => pieces.iter().for_each(|p| {
+                if let Piece::Hole(v) = p {
+                    count(v, left);
+                }
+            }),
+            Value::Field(base, _) => count(base, left),
+            Value::Call(call) => call.args.iter().for_each(|v| count(v, left)),
+            Value::Aggregate(_, fields) => fields.iter().for_each(|(_, v)| count(v, left)),
+            Value::Operation(_, list) | Value::Join(list) => list.iter().for_each(|v| count(v, left)),
+            _ => {}
+        }
+    }
+    let mut left = VALUE_LIMIT;
+    count(value, &mut left);
+    if left == 0 { Value::Unknown } else { value.clone() }
 }
 
 /// Wrappers around SQL text that change nothing.
