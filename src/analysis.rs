@@ -9,11 +9,13 @@ mod explore;
 pub mod fate;
 mod flow;
 pub mod lock;
+mod names;
 mod reach;
 mod shapes;
 pub mod slice;
 mod state;
 pub mod summary;
+mod wire;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -22,7 +22,6 @@ fn shown(path: &Path) -> String {
 }
 
 #[test]
-#[ignore = "until the long ones are split"]
 fn no_source_file_is_over_500_lines() {
     let long = |path: &PathBuf| {
         let lines = std::fs::read_to_string(path).unwrap().lines().count();

@@ -6,11 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use super::names::{key, lockish, show, show_resource, summary, words};
+use super::names::{lockish_key, named_renewal};
 use super::summary::{Origin, Reached, Relation, Status};
 use super::{Analyzer, key_of};
 use crate::ir::{
-    Acquire, AcquireForm, Backend, Effect, EffectKind, Exit, FunctionId, LockKind, OwnerCheck, Piece, Resource, Shape,
-    Site, Value,
+    Acquire, AcquireForm, Backend, Effect, EffectKind, Exit, FunctionId, LockKind, OwnerCheck, Piece, Shape, Site,
+    Value,
 };
 
 /// Calls from the function where a key is definite down to the command, and the effect's index there.
@@ -443,131 +445,3 @@ fn letters(text: &str) -> usize {
 
 /// Neutral helpers between a command and the function that gives it its key.
 const MAX_NEUTRAL: usize = 4;
-
-/// Words that name locks.
-const LOCK_WORDS: &[&str] = &[
-    "lock",
-    "locks",
-    "locker",
-    "locking",
-    "locked",
-    "unlock",
-    "dlock",
-    "redlock",
-    "lease",
-    "leases",
-    "mutex",
-    "leader",
-    "leadership",
-    "election",
-    "acquire",
-    "release",
-    "renew",
-    "mutual",
-    "exclusive",
-    "semaphore",
-];
-
-/// Whether the function's own, its type's or its module's name says lock.
-pub fn lockish(a: &Analyzer<'_>, id: FunctionId) -> bool {
-    let f = a.program.function(a.item(id));
-    let owner = f.owner.as_deref().map(super::shapes::last).unwrap_or("");
-    let tr = f.owner_trait.as_deref().map(super::shapes::last).unwrap_or("");
-    let module = super::shapes::last(&f.module);
-    [f.name.as_str(), owner, tr, module].iter().any(|name| words(name).iter().any(|w| LOCK_WORDS.contains(&w.as_str())))
-}
-
-/// Whether the function's own name says that it prolongs something.
-fn named_renewal(a: &Analyzer<'_>, id: FunctionId) -> bool {
-    let name = words(&a.program.function(a.item(id)).name);
-    name.iter().any(|w| matches!(w.as_str(), "extend" | "prolong" | "heartbeat" | "keepalive" | "renewal"))
-}
-
-fn lockish_key(key: &Value) -> bool {
-    let text = match key {
-        Value::Const(crate::ir::Lit::Str(s)) => s.clone(),
-        Value::Template(pieces) => pieces
-            .iter()
-            .filter_map(|p| if let Piece::Text(t) = p { Some(t.as_str()) } else { None })
-            .collect::<Vec<_>>()
-            .join(" "),
-        Value::Path(path) | Value::TypeField(_, path) => path.clone(),
-        _ => return false,
-    };
-    words(&text).iter().any(|w| LOCK_WORDS.contains(&w.as_str()))
-}
-
-/// Lower-case words of an identifier or key: split at `_`, `-`, `:`, `.`, `/`, blanks and before capitals.
-pub fn words(name: &str) -> Vec<String> {
-    let mut out = vec![String::new()];
-    let mut lower = false;
-    for c in name.chars() {
-        if !c.is_alphanumeric() || (c.is_uppercase() && lower) {
-            out.push(String::new());
-        }
-        lower = c.is_lowercase();
-        if c.is_alphanumeric()
-            && let Some(word) = out.last_mut()
-        {
-            word.extend(c.to_lowercase());
-        }
-    }
-    out.retain(|w| !w.is_empty());
-    out
-}
-
-/// The key as people read it: `lock:{id}`, `self.key`, `{key}`.
-pub fn show(value: &Value) -> String {
-    match value {
-        Value::Const(crate::ir::Lit::Str(s)) => s.clone(),
-        Value::Const(crate::ir::Lit::Int(n)) => n.to_string(),
-        Value::Template(pieces) => pieces
-            .iter()
-            .map(|p| match p {
-                Piece::Text(t) => t.clone(),
-                Piece::Hole(v) => match show(v) {
-                    inner if inner.starts_with('{') || !matches!(v, Value::Template(_) | Value::Const(_)) => {
-                        format!("{{{}}}", inner.trim_matches(['{', '}']))
-                    }
-                    inner => inner,
-                },
-            })
-            .collect(),
-        Value::Path(path) => super::shapes::last(path).to_string(),
-        Value::Field(base, name) => match &**base {
-            Value::Param(0) => format!("self.{name}"),
-            _ => name.clone(),
-        },
-        Value::TypeField(_, name) => format!("self.{name}"),
-        _ => "..".into(),
-    }
-}
-
-/// The SQL table or Redis key of a resource, for messages.
-pub fn show_resource(resource: &Resource) -> String {
-    match resource {
-        Resource::Key(_, key) => format!("key `{}`", show(key)),
-        Resource::Table(name) => format!("table `{name}`"),
-        Resource::Other(name) => name.clone(),
-    }
-}
-
-/// The key of a lock effect.
-pub fn key(effect: &Effect) -> &Value {
-    key_of(effect).unwrap_or(&Value::Unknown)
-}
-
-/// What an effect does, in a few words, for `ir`.
-pub fn summary(effect: &Effect) -> String {
-    match &effect.kind {
-        EffectKind::Acquire(a) => {
-            format!("acquire {:?} {:?} token {} ttl {:?}", a.kind, a.form, show(&a.token), a.ttl)
-        }
-        EffectKind::Release(r) => format!("release {:?} check {:?}", r.kind, r.check),
-        EffectKind::Renew(r) => format!("renew check {:?} ttl {:?}", r.check, r.ttl),
-        EffectKind::Expire(e) => format!("expire ttl {:?}", e.ttl),
-        EffectKind::Read(r) => format!("read {}", show_resource(r)),
-        EffectKind::Write(w) => format!("write {} {:?}", show_resource(&w.resource), w.safety),
-        other => format!("{other:?}"),
-    }
-}

@@ -12,6 +12,7 @@
 //!   Begin and Commit stand around them.
 //! - Server-side values are calls `sql::now`, `sql::hashtext` and so on; columns are paths `sql::column::name`.
 
+mod access;
 mod advisory;
 mod call;
 mod chain;
@@ -24,10 +25,11 @@ mod routines;
 mod rows;
 mod text;
 
+pub use access::access;
 pub use call::call;
 pub use file::statement as file_statement;
 pub use lease::Leases;
-pub use reply::{Asked, Fetch, RowType, access};
+pub use reply::{Asked, Fetch, RowType};
 pub use text::{Binds, Text};
 
 use crate::frontend::sql::schema::SchemaFacts;

@@ -51,7 +51,8 @@ fn expiries(cx: &Context<'_>) -> Vec<Observation> {
             && is_expiry(o)
             && cx.judged(o.function)
     });
-    all.filter(|o| atomicity(cx, o) != Some(Atomicity::Script) && !repairs(cx, o)).cloned().collect()
+    // In a script, an expiry under the branch that won belongs to the acquisition: what is left runs for losers too.
+    all.filter(|o| !repairs(cx, o)).cloned().collect()
 }
 
 /// The nearest expiry on the lock's key that follows the acquisition in a step of its own.
@@ -82,11 +83,9 @@ fn finding(cx: &Context<'_>, expiry: &Observation) -> Finding {
     let key = cx.show(expiry.function, &expiry.lock.acquire.key);
     let marker = lock.is_none_or(|l| l.decision != Decision::Lock);
     let thing = if marker { "marker" } else { "lock" };
-    let multi = atomicity(cx, expiry) == Some(Atomicity::Multi);
+    let multi = matches!(atomicity(cx, expiry), Some(Atomicity::Multi | Atomicity::Script));
     let message = if multi {
-        format!(
-            "the EXPIRE queued behind {command} runs even if another client holds `{key}`, and prolongs its {thing}"
-        )
+        format!("the EXPIRE behind {command} runs even if another client holds `{key}`, and prolongs its {thing}")
     } else {
         format!(
             "`{key}` is set by {command} without an expiry and gets one by a second command: a crash in between leaves the {thing} for ever"
@@ -106,7 +105,7 @@ fn finding(cx: &Context<'_>, expiry: &Observation) -> Finding {
     f.help = format!("set value and expiry in one command: `SET {key} <token> NX PX <milliseconds>`");
     if multi {
         f.step(crate::finding::Actor::B, span, format!("holds `{key}`"));
-        f.step(Actor::A, span, format!("sends MULTI: {command} fails, `{key}` is B's"));
+        f.step(Actor::A, span, format!("sends its {command}, which fails: `{key}` is B's"));
         f.step(
             Actor::Store,
             later,
