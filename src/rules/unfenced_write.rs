@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::analysis::lock::{Decision, Lock, show_resource};
 use crate::analysis::summary::{Observation, Relation};
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::ir::{EffectKind, LockKind, Resource, Safety, Value, Write};
+use crate::ir::{AcquireForm, EffectKind, LockKind, Resource, Safety, Value, Write};
 use crate::rule::context::proven_held;
 use crate::rule::{Context, Group, Rule};
 use crate::source::Span;
@@ -30,7 +30,12 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             continue;
         }
         let near = cx.observed(index, |o| {
-            proven_held(o) && cx.judged(o.function) && o.via.len() <= MAX_DEPTH && o.lock.via.len() <= MAX_DEPTH
+            // A key of which nothing is known may be another one each time: no proof that the lease is this one.
+            !(o.lock.acquire.form == AcquireForm::SetIfAbsent && cx.show(o.function, &o.lock.acquire.key) == "..")
+                && proven_held(o)
+                && cx.judged(o.function)
+                && o.via.len() <= MAX_DEPTH
+                && o.lock.via.len() <= MAX_DEPTH
         });
         // One finding per Scope: the function that sees the acquisition.
         let mut scopes: BTreeMap<_, Vec<(&Observation, &Write)>> = BTreeMap::new();
