@@ -31,7 +31,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         }
         let near = cx.observed(index, |o| {
             // A key of which nothing is known may be another one each time: no proof that the lease is this one.
-            !(o.lock.acquire.form == AcquireForm::SetIfAbsent && cx.show(o.function, &o.lock.acquire.key) == "..")
+            (o.lock.acquire.form != AcquireForm::SetIfAbsent || says_which(&o.lock.acquire.key))
                 && proven_held(o)
                 && cx.judged(o.function)
                 && o.via.len() <= MAX_DEPTH
@@ -51,6 +51,19 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         }
     }
     findings.extend(by_statement.into_values());
+}
+
+/// Whether a key's value says which key it is, if only by the name of a parameter or field.
+fn says_which(key: &Value) -> bool {
+    matches!(
+        key,
+        Value::Const(_)
+            | Value::Template(_)
+            | Value::Path(_)
+            | Value::Param(_)
+            | Value::Field(..)
+            | Value::TypeField(..)
+    )
 }
 
 /// Verbs that take away what is named: done twice or late, they change nothing more.
