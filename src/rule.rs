@@ -4,6 +4,7 @@ pub mod context;
 mod gates;
 pub mod loops;
 pub mod page;
+pub mod tasks;
 
 pub use context::Context;
 

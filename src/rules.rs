@@ -14,6 +14,7 @@ mod reentrant_acquire;
 mod release_unheld;
 mod renew_failure_ignored;
 mod renew_interval;
+mod renew_without_cancel;
 mod row_lock_autocommit;
 mod session_lock_leak;
 mod session_lock_pooler;
@@ -51,6 +52,7 @@ static RULES: &[Rule] = &[
     bare_renew::RULE,
     renew_failure_ignored::RULE,
     renew_interval::RULE,
+    renew_without_cancel::RULE,
     unfenced_write::RULE,
     session_lock_pooler::RULE,
     lock_on_pool::RULE,

@@ -39,7 +39,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
 }
 
 /// The calls whose answer about the renewal nobody acts on: the command itself, or a call of the helper around it.
-fn unheard(cx: &Context<'_>, renewal: &Use) -> Vec<Site> {
+pub fn unheard(cx: &Context<'_>, renewal: &Use) -> Vec<Site> {
     let site = renewal.site();
     let trip = origin_call(cx.program, site).and_then(|c| c.effect.as_ref());
     let Some(reply) = trip.and_then(|t| t.reply.as_ref()) else { return Vec::new() };
