@@ -24,6 +24,7 @@ mod unbounded_acquire;
 mod unchecked_acquire;
 mod unchecked_release;
 mod unfenced_write;
+mod watch_on_shared_connection;
 mod xact_lock_autocommit;
 
 use crate::rule::Rule;
@@ -54,6 +55,7 @@ static RULES: &[Rule] = &[
     renew_interval::RULE,
     renew_without_cancel::RULE,
     unfenced_write::RULE,
+    watch_on_shared_connection::RULE,
     session_lock_pooler::RULE,
     lock_on_pool::RULE,
     session_lock_leak::RULE,
