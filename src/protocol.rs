@@ -31,6 +31,11 @@ pub fn passed(site: &Site<'_>, passed: Passed) -> Outcome {
     }
 }
 
+/// What a method of a reply gives: a row, a finished statement, a response. `None`: the method says nothing here.
+pub fn access(shape: &crate::ir::Shape, method: &str, args: &[crate::ir::Shape]) -> Option<crate::ir::Shape> {
+    sql::access(shape, method, args).or_else(|| lock::access(shape, method, args))
+}
+
 /// Words of all protocols for the text search, and whether each makes a file worth parsing.
 pub fn words() -> impl Iterator<Item = (&'static str, bool)> {
     redis::WORDS.iter().chain(SQL_WORDS).chain(COMMON_WORDS).copied()

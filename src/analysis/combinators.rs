@@ -157,8 +157,8 @@ pub fn method(name: &str, recv: &Shape, args: &[Shape]) -> Combined {
         },
         ("eq", _) => Done(flag(equal(recv, &arg()), &[recv])),
         ("ne", _) => Done(flag(equal(recv, &arg()).negate(), &[recv])),
-        // Rows and finished statements: `row.get(0)`, `done.rows_affected()`.
-        _ => crate::protocol::sql::access(recv, name, args).map_or(No, Done),
+        // Rows, finished statements, responses: `row.get(0)`, `done.rows_affected()`, `response.succeeded()`.
+        _ => crate::protocol::access(recv, name, args).map_or(No, Done),
     }
 }
 

@@ -239,6 +239,8 @@ pub(crate) fn map_values(effect: &Effect, f: &mut impl FnMut(&Value) -> Value) -
         | EffectKind::Signal(v)
         | EffectKind::Observe(v)
         | EffectKind::Issue(v) => *v = f(v),
+        EffectKind::Grant(g) => ttl(&mut g.ttl, f),
+        EffectKind::Look(look) => look.key = f(&look.key),
         EffectKind::Begin | EffectKind::Commit | EffectKind::Rollback => {}
     }
     effect

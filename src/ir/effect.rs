@@ -190,6 +190,10 @@ pub enum EffectKind {
     Observe(Value),
     /// Takes a value (fencing token, sequence) from the store: INCR, nextval, revision.
     Issue(Value),
+    /// Makes a lease or session that keys can be bound to.
+    Grant(Grant),
+    /// Reads a node of a coordination service, or the names of those below it, and may ask to be told of its next change.
+    Look(Look),
 }
 
 impl EffectKind {
@@ -197,6 +201,28 @@ impl EffectKind {
     pub fn is_lock(&self) -> bool {
         matches!(self, EffectKind::Acquire(_) | EffectKind::Release(_) | EffectKind::Renew(_) | EffectKind::Expire(_))
     }
+}
+
+/// A [`EffectKind::Grant`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grant {
+    /// Backend.
+    pub backend: Backend,
+    /// How long it lives without being kept alive; `Never` for a session that only ends with its node.
+    pub ttl: Ttl,
+}
+
+/// A [`EffectKind::Look`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Look {
+    /// Backend.
+    pub backend: Backend,
+    /// The node.
+    pub key: Value,
+    /// The names of the nodes below it, not the node itself.
+    pub children: bool,
+    /// Sets a watch.
+    pub watch: bool,
 }
 
 /// A [`EffectKind::Acquire`].

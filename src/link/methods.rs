@@ -15,7 +15,7 @@ impl Infer<'_> {
             }
         }
         let path = self.program.resolve(f, path);
-        if let Some(ty) = tables().function(&path) {
+        if let Some(ty) = tables().function(&path, &call.generics) {
             return ty;
         }
         if tables().sees_through_function(&path) && call.args.len() == 1 {

@@ -142,9 +142,10 @@ impl Tables {
     }
 
     /// Result type of a known function.
-    pub(super) fn function(&self, path: &str) -> Option<Ty> {
+    pub(super) fn function(&self, path: &str, generics: &[Ty]) -> Option<Ty> {
         let any = || self.functions.get(&format!("{}::*", path.rsplit_once("::")?.0));
-        self.functions.get(path).or_else(any).cloned()
+        let ty = self.functions.get(path).or_else(any)?;
+        Some(fill(ty, &Ty { path: String::new(), args: generics.to_vec() }))
     }
 
     /// Result type of a known macro, by last segment.

@@ -47,6 +47,15 @@ pub enum Role {
     Lease,
     /// Creates a ZooKeeper node at `key` with the mode at `value`.
     CreateNode,
+    /// Reads the node at `key`, or with `what = "children"` the names below it; with `watch` it asks to be told of the next
+    /// change, unless the flag at `value` is `false`.
+    Look,
+    /// A call on a Kubernetes object that is named in `what`: `create`, `get`, `patch`, `replace`, `delete`; a lease is a lock.
+    Object,
+    /// Adds parameters to the URL of a request under construction, at `value`.
+    Parameters,
+    /// Sets the body of a request under construction, at `value`.
+    Body,
     /// Sends a compare-and-set transaction of a key-value service, the transaction at `value`.
     Transact,
     /// SQL statement: text at `sql`, parameters at `params`; runs at once when `on` is given, else at its terminal.
@@ -355,6 +364,9 @@ pub struct Spec {
     pub ttl: Option<Place>,
     /// Unit of the TTL.
     pub unit: Option<Unit>,
+    /// A lock call that makes a lease or session of its own (where no options are given), which nobody can keep alive.
+    #[serde(default)]
+    pub grants: Option<u64>,
     /// The API renews by itself as long as its guard lives.
     #[serde(default)]
     pub renews: bool,
@@ -380,6 +392,9 @@ pub struct Spec {
     /// Waits until granted.
     #[serde(default)]
     pub blocking: bool,
+    /// Sets a watch.
+    #[serde(default)]
+    pub watch: bool,
     /// Reply.
     pub reply: Option<ReplyKind>,
     /// Position of the asked type in the turbofish; negative counts from the end.

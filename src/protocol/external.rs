@@ -1,5 +1,6 @@
 //! Effects outside every store that could refuse them: HTTP, mail, payments, publishing, object stores, processes.
 
+use super::lock::consul::{self, Request};
 use super::{Outcome, Site};
 use crate::ir::{Atomicity, CallValue, Effect, EffectKind, External, Handle, RoundTrip, Value};
 use crate::model::Role;
@@ -19,11 +20,12 @@ pub fn call(site: &Site<'_>) -> Outcome {
         idempotency: site.value_at(&site.row.token).filter(conditional),
     };
     let mut span = site.span;
+    let mut request = Request::default();
     if let Some(runs) = &site.row.runs
         && let Some(operand) = site.operand(runs)
     {
         let chain = site.value_of(operand);
-        follow(site, &chain, &mut external, &mut span);
+        follow(site, &chain, &mut external, &mut span, &mut request);
     }
     if external.what.is_empty() {
         return Outcome::Silent;
@@ -32,12 +34,15 @@ pub fn call(site: &Site<'_>) -> Outcome {
         external.what = "HTTP request".into();
     }
     let command = external.what.clone();
-    let effect = Effect { span, command, kind: EffectKind::External(external), conditional: false };
+    request.method = external.what.clone();
+    request.url = Some(external.target.clone());
+    let (kind, reply) = consul::request(&request).unwrap_or((EffectKind::External(external), None));
+    let effect = Effect { span, command, kind, conditional: false };
     Outcome::Effect(Box::new(RoundTrip {
         handle: Handle::unknown(),
         effects: vec![effect],
         atomicity: Atomicity::Single,
-        reply: None,
+        reply,
         certainty: site.certainty,
         model: site.row.id.clone(),
         guard: None,
@@ -45,7 +50,13 @@ pub fn call(site: &Site<'_>) -> Outcome {
 }
 
 /// Reads the builder chain before the send: what is sent where, and its idempotency key.
-fn follow(site: &Site<'_>, chain: &Value, external: &mut External, span: &mut crate::source::Span) {
+fn follow(
+    site: &Site<'_>,
+    chain: &Value,
+    external: &mut External,
+    span: &mut crate::source::Span,
+    request: &mut Request,
+) {
     let mut next = Some(chain);
     let mut steps = 0;
     while let Some(Value::Call(call)) = next {
@@ -74,6 +85,8 @@ fn follow(site: &Site<'_>, chain: &Value, external: &mut External, span: &mut cr
                         external.idempotency = arg(&found.row.value);
                     }
                 }
+                Role::Parameters => request.parameters.extend(arg(&found.row.value)),
+                Role::Body => request.body = arg(&found.row.value),
                 _ => {}
             }
         }

@@ -1,12 +1,20 @@
 //! Lock APIs: lock crates over Redis or SQL, etcd, ZooKeeper, Consul, Kubernetes leases, NATS key-value buckets. What they do is
 //! said by their rows; this module turns rows into effects and replies.
 
-use super::{Outcome, Site, api_acquire, project, ttl};
+mod access;
+pub mod consul;
+mod etcd;
+mod kube;
+mod zookeeper;
+
+pub use access::access;
+
+use super::{Outcome, Site, api_acquire, ttl};
 use crate::ir::{
-    Acquire, AcquireForm, Atomicity, Backend, CallValue, Effect, EffectKind, GuardDrop, LockKind, OwnerCheck, Release,
-    Renew, Reply, Resource, RoundTrip, Safety, Shape, TimeUnit, Ttl, Value, Write,
+    AcquireForm, Atomicity, Backend, CallValue, Effect, EffectKind, Grant, GuardDrop, Lit, LockKind, OwnerCheck,
+    Release, Renew, Reply, Resource, RoundTrip, Safety, Shape, TimeUnit, Ttl, Value, Write,
 };
-use crate::model::{Check, OnDrop, ReplyKind, Role};
+use crate::model::{Check, OnDrop, Place, ReplyKind, Role};
 use crate::source::Span;
 
 /// A call that matched a row of this protocol.
@@ -24,16 +32,27 @@ pub fn call(site: &Site<'_>) -> Outcome {
             if site.row.what.as_deref() == Some("set-if-absent") {
                 acquire.form = AcquireForm::SetIfAbsent;
             }
-            vec![EffectKind::Acquire(acquire)]
+            let own = own_session(site, backend, &mut acquire.ttl);
+            std::iter::once(EffectKind::Acquire(acquire)).chain(own).collect()
         }
         Role::LockRelease => {
-            vec![EffectKind::Release(Release { backend, kind, key: lock_key(key()), check: check(site), all: false })]
+            let key = key();
+            let all = is_none(&key);
+            let (key, own) = lock_key(key);
+            let mut check = check(site);
+            if own && check == OwnerCheck::None && matches!(backend, Backend::Etcd | Backend::ZooKeeper) {
+                check = OwnerCheck::Server;
+            }
+            vec![EffectKind::Release(Release { backend, kind, key, check, all })]
         }
         Role::LockRenew => {
-            vec![EffectKind::Renew(Renew { backend, key: lock_key(key()), check: check(site), ttl: lease_ttl(site) })]
+            vec![EffectKind::Renew(Renew { backend, key: lock_key(key()).0, check: check(site), ttl: lease_ttl(site) })]
         }
-        Role::CreateNode => vec![create_node(site, key())],
-        Role::Transact => return transact(site, backend),
+        Role::Lease => vec![EffectKind::Grant(Grant { backend, ttl: session_ttl(site) })],
+        Role::CreateNode => vec![zookeeper::create_node(site, key())],
+        Role::Look => vec![zookeeper::look(site, backend, key())],
+        Role::Object => return kube::object(site),
+        Role::Transact => return etcd::transact(site, backend),
         Role::Read => vec![EffectKind::Read(Resource::Key(backend, key()))],
         Role::Write => {
             let conditional = site.value_at(&site.row.token).is_some_and(|version| !is_none(&version));
@@ -111,29 +130,38 @@ fn is_none(value: &Value) -> bool {
     matches!(value, Value::Path(path) if path.rsplit("::").next() == Some("None"))
 }
 
-/// The key of a lock object that an acquire call gave: the object's value is that call.
-fn lock_key(value: Value) -> Value {
+/// The key of a lock object that an acquire call gave, and whether it is that: the object's value is that call. What the
+/// service made for this one acquisition (etcd's ownership key, a sequential node) names nobody else's lock.
+fn lock_key(value: Value) -> (Value, bool) {
     let mut current = &value;
     for _ in 0..8 {
         match current {
             Value::Call(call) => {
                 let first = usize::from(call.name.starts_with('.'));
                 match call.name.as_str() {
-                    ".lock" | ".acquire" | ".acquire_no_guard" | ".try_acquire" | ".extend" | ".get_lock" => {
-                        return call.args.get(first).cloned().unwrap_or(Value::Unknown);
+                    ".lock" | ".acquire" | ".acquire_no_guard" | ".try_acquire" | ".extend" | ".get_lock"
+                    | ".campaign" | ".create" | ".lease_keep_alive" | ".keep_alive"
+                        if call.args.len() > first =>
+                    {
+                        return (call.args[first].clone(), true);
                     }
-                    ".key" | ".id" | ".unwrap" | ".clone" | ".to_vec" => match call.args.first() {
-                        Some(inner) => current = inner,
-                        None => break,
-                    },
+                    ".key" | ".id" | ".unwrap" | ".clone" | ".to_vec" | ".leader" | ".take_leader" | ".key_str" => {
+                        match call.args.first() {
+                            Some(inner) => current = inner,
+                            None => break,
+                        }
+                    }
                     _ => break,
                 }
             }
             Value::Field(inner, _) => current = inner,
+            Value::Aggregate(path, fields) if path.rsplit("::").next() == Some("Some") && fields.len() == 1 => {
+                current = &fields[0].1;
+            }
             _ => break,
         }
     }
-    value
+    (value, false)
 }
 
 /// The row's TTL, followed to the lease or session that grants it.
@@ -153,6 +181,37 @@ fn lease_ttl(site: &Site<'_>) -> Ttl {
     match site.operand(place).map(|operand| site.value_of(operand)) {
         Some(options) if is_none(&options) => Ttl::Managed,
         _ => Ttl::Unknown,
+    }
+}
+
+/// The lease or session that the service or client makes for this call alone. Its id is not told, so nobody can keep it
+/// alive.
+fn own_session(site: &Site<'_>, backend: Backend, ttl: &mut Ttl) -> Option<EffectKind> {
+    let seconds = site.row.grants?;
+    let place = site.row.ttl.as_ref()?;
+    let options = site.operand(&Place { arg: place.arg, path: Vec::new() })?;
+    if backend == Backend::Etcd {
+        if !is_none(&site.value_of(options)) {
+            return None;
+        }
+        *ttl = super::ttl(Value::Const(Lit::Int(seconds as i64)), TimeUnit::Seconds);
+    } else if matches!(ttl, Ttl::Unknown) {
+        *ttl = super::ttl(Value::Const(Lit::Int(seconds as i64)), TimeUnit::Seconds);
+    }
+    Some(EffectKind::Grant(Grant { backend, ttl: ttl.clone() }))
+}
+
+/// The TTL of a lease or session that a row grants; a session without one ends only with its node.
+fn session_ttl(site: &Site<'_>) -> Ttl {
+    let Some(place) = &site.row.ttl else { return Ttl::Unknown };
+    let value = site.value(place);
+    if site.row.unit.is_some() {
+        return ttl(value, TimeUnit::Seconds);
+    }
+    match consul::duration(&value) {
+        Some(ttl) => ttl,
+        None if is_none(&value) => Ttl::Never,
+        None => Ttl::Unknown,
     }
 }
 
@@ -180,146 +239,6 @@ fn grant(site: &Site<'_>, call: &CallValue) -> Option<Ttl> {
     let place = found.row.ttl.as_ref()?.arg?;
     let value = call.args.get(place + usize::from(found.receiver))?;
     Some(ttl(value.clone(), TimeUnit::Seconds))
-}
-
-/// `create(path, data, acl, mode)`: an ephemeral node lives as long as its session, a persistent one for ever.
-fn create_node(site: &Site<'_>, key: Value) -> EffectKind {
-    let mode = site.value_at(&site.row.value).map(|value| words(&value)).unwrap_or_default();
-    let ttl = match mode.as_str() {
-        text if text.contains("ephemeral") => Ttl::Managed,
-        text if text.contains("ttl") => Ttl::Unknown,
-        text if text.contains("persistent") => Ttl::Never,
-        _ => Ttl::Unknown,
-    };
-    EffectKind::Acquire(Acquire {
-        backend: Backend::ZooKeeper,
-        kind: LockKind::Lease,
-        form: AcquireForm::SetIfAbsent,
-        key,
-        token: site.value_at(&site.row.token).unwrap_or(Value::Unknown),
-        ttl,
-        blocking: false,
-    })
-}
-
-/// Names in a value, in lower case.
-fn words(value: &Value) -> String {
-    match value {
-        Value::Path(path) => path.to_ascii_lowercase(),
-        Value::Call(call) => {
-            let inner: Vec<String> = call.args.iter().map(words).collect();
-            format!("{} {}", call.name.to_ascii_lowercase(), inner.join(" "))
-        }
-        Value::Aggregate(path, fields) => {
-            let inner: Vec<String> = fields.iter().map(|(_, field)| words(field)).collect();
-            format!("{} {}", path.to_ascii_lowercase(), inner.join(" "))
-        }
-        _ => String::new(),
-    }
-}
-
-/// etcd `Txn::new().when([Compare::create_revision(k, Equal, 0)]).and_then([TxnOp::put(k, v, options)])`: a key taken if it
-/// was never created; with another comparison a conditional write or an owner-checked delete.
-fn transact(site: &Site<'_>, backend: Backend) -> Outcome {
-    let Some(chain) = site.value_at(&site.row.value) else { return Outcome::Silent };
-    let compares = calls(&project(&chain, "when"), "Compare");
-    let operations = calls(&project(&chain, "and_then"), "TxnOp");
-    let name = |call: &CallValue| call.name.rsplit("::").next().unwrap_or("").to_owned();
-    let arg = |call: &CallValue, n: usize| call.args.get(n).cloned().unwrap_or(Value::Unknown);
-    let absent = |key: &Value| {
-        compares.iter().any(|compare| {
-            matches!(name(compare).as_str(), "create_revision" | "version" | "mod_revision")
-                && arg(compare, 0) == *key
-                && arg(compare, 2).as_int() == Some(0)
-        })
-    };
-    let conditions: Vec<(String, String, Value)> =
-        compares.iter().map(|compare| (name(compare), "=".to_owned(), arg(compare, 2))).collect();
-    let mut kinds = Vec::new();
-    let mut places = Vec::new();
-    for operation in &operations {
-        let key = arg(operation, 0);
-        // The line of the operation, not that of the transaction's sending.
-        let span = operation.at.0.unwrap_or(site.span);
-        let before = kinds.len();
-        match name(operation).as_str() {
-            "put" if absent(&key) => kinds.push((
-                span,
-                EffectKind::Acquire(Acquire {
-                    backend,
-                    kind: LockKind::Lease,
-                    form: AcquireForm::SetIfAbsent,
-                    key,
-                    token: arg(operation, 1),
-                    ttl: match arg(operation, 2) {
-                        options if is_none(&options) => Ttl::Never,
-                        options => granted(site, &options, 0).unwrap_or(Ttl::Unknown),
-                    },
-                    blocking: false,
-                }),
-            )),
-            "put" => kinds.push((
-                span,
-                EffectKind::Write(Write {
-                    resource: Resource::Key(backend, key),
-                    verb: "put".into(),
-                    safety: if conditions.is_empty() { Safety::None } else { Safety::Conditions(conditions.clone()) },
-                    values: vec![arg(operation, 1)],
-                    ttl: None,
-                }),
-            )),
-            "delete" => {
-                let check = if conditions.is_empty() { OwnerCheck::None } else { OwnerCheck::Server };
-                kinds.push((
-                    span,
-                    EffectKind::Release(Release { backend, kind: LockKind::Lease, key, check, all: false }),
-                ));
-            }
-            _ => {}
-        }
-        if kinds.len() > before {
-            places.push(operation.at.0);
-        }
-    }
-    if kinds.is_empty() {
-        return Outcome::Opaque("the transaction is built where it cannot be followed".into());
-    }
-    let response =
-        |won: bool| Shape::Struct("etcd_client::TxnResponse".into(), vec![("succeeded".into(), Shape::Bool(won))]).ok();
-    let reply = Reply { held: response(true), lost: response(false), failed: Shape::err() };
-    let mut outcome = finish(site, kinds, Some(reply));
-    if let Outcome::Effect(trip) = &mut outcome {
-        // The command is named where the operation is written, not where the transaction is sent.
-        for (effect, place) in trip.effects.iter_mut().zip(places) {
-            effect.span = place.unwrap_or(effect.span);
-        }
-    }
-    outcome
-}
-
-/// Associated calls of a type in a value, in order.
-fn calls(value: &Value, owner: &str) -> Vec<CallValue> {
-    let mut found = Vec::new();
-    collect(value, owner, &mut found, 0);
-    found
-}
-
-fn collect(value: &Value, owner: &str, found: &mut Vec<CallValue>, depth: usize) {
-    if depth > 12 {
-        return;
-    }
-    match value {
-        Value::Call(call) => {
-            let mut segments = call.name.rsplit("::");
-            if segments.nth(1) == Some(owner) {
-                found.push((**call).clone());
-            } else {
-                call.args.iter().for_each(|arg| collect(arg, owner, found, depth + 1));
-            }
-        }
-        Value::Aggregate(_, fields) => fields.iter().for_each(|(_, field)| collect(field, owner, found, depth + 1)),
-        _ => {}
-    }
 }
 
 /// Reply shapes by the row's kind of reply.

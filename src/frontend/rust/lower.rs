@@ -9,6 +9,7 @@ mod expr;
 mod format;
 mod function;
 mod join;
+mod json;
 mod literal;
 mod macros;
 mod pattern;

@@ -57,8 +57,29 @@ fn lock_crates_and_services() {
         (
             "use etcd_client::*; async fn f(c: &mut Client) -> R<()> { let lease = c.lease_grant(10, None).await?;
              let options = LockOptions::new().with_lease(lease.id()); let lock = c.lock(\"job\", Some(options)).await?; c.unlock(lock.key()).await?; }",
-            "2:acquire [etcd-client::lock] Str(\"job\") token Unknown ttl Duration(10000000000) Seconds; Single on Multiplexed $0; Ok(Unknown) | Err(Unknown)\n\
+            "1:grant(grant { backend: etcd, ttl: after(const(duration(10000000000)), seconds) }); Single on Multiplexed $0\n\
+             2:acquire [etcd-client::lock] Str(\"job\") token .id(.lease_grant($0, Int(10), Path(\"None\"))) ttl Duration(10000000000) Seconds; Single on Multiplexed $0; Ok(Unknown) | Err(Unknown)\n\
              2:release [etcd-client::unlock] Str(\"job\") Server; Single on Multiplexed $0; Ok(Unknown) | Err(Unknown)",
+        ),
+        (
+            "async fn f(c: &reqwest::Client, url: &str, id: &str) -> R<()> {
+             let made: Made = c.put(format!(\"{url}/v1/session/create\")).json(&serde_json::json!({ \"TTL\": \"15s\" })).send().await?.json().await?;
+             c.put(format!(\"{url}/v1/kv/job/{id}?acquire={}\", made.id)).body(\"x\").send().await?; }",
+            "2:grant(grant { backend: consul, ttl: after(const(duration(15000000000)), seconds) }); Single on Unknown Unknown\n\
+             3:acquire [HTTP PUT] job/{$2} token .json(.send(.json(.put($0, {$1}/v1/session/create), Aggregate(\"serde_json::Value\", [(\"TTL\", Const(Str(\"15s\")))])))).id \
+             ttl Duration(15000000000) Seconds; Single on Unknown Unknown; Ok(Struct(\"reqwest::Response\", [(\"body\", Bool(true))])) | \
+             Ok(Struct(\"reqwest::Response\", [(\"body\", Bool(false))]))",
+        ),
+        (
+            "use kube::{Api, api::*}; use k8s_openapi::api::coordination::v1::Lease; async fn f(c: kube::Client, me: &str) -> R<()> {
+             let leases: Api<Lease> = Api::namespaced(c, \"ns\");
+             let patch = serde_json::json!({ \"metadata\": { \"name\": \"job\" }, \"spec\": { \"holderIdentity\": me, \"leaseDurationSeconds\": 15 } });
+             leases.patch(\"job\", &PatchParams::apply(me), &Patch::Merge(&patch)).await?;
+             leases.patch(\"job\", &PatchParams::apply(me), &Patch::Merge(serde_json::json!({ \"spec\": { \"renewTime\": now } }))).await?;
+             leases.patch(\"job\", &PatchParams::apply(me), &Patch::Merge(serde_json::json!({ \"spec\": { \"holderIdentity\": null } }))).await?; }",
+            "4:write [patch] Str(\"job\"); Single on Multiplexed %2\n\
+             5:renew [kube::patch] Str(\"job\") None ttl Unknown; Single on Multiplexed %2; Ok(Unknown) | Err(Unknown)\n\
+             6:release [kube::patch] Str(\"job\") None; Single on Multiplexed %2; Ok(Unknown) | Err(Unknown)",
         ),
         (
             "use etcd_client::*; async fn f(c: &mut Client) -> R<()> {

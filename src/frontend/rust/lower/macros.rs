@@ -33,6 +33,7 @@ impl Lower<'_> {
             "write" | "writeln" => self.write(mac, want),
             "dbg" => self.first_argument(tokens, want),
             "vec" | "smallvec" => self.list(tokens, want, span),
+            "json" => self.json(tokens, want, span),
             "matches" => self.matches(mac, want, span),
             "assert" | "debug_assert" => self.assertion(tokens, None, span),
             "assert_eq" | "debug_assert_eq" => self.assertion(tokens, Some(BinaryOp::Eq), span),
