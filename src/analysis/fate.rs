@@ -38,7 +38,12 @@ pub fn payload(f: &Function, dst: Var) -> Fate {
             }
             match &op.kind {
                 OpKind::Let(
-                    Rvalue::Use(_) | Rvalue::Await(_) | Rvalue::Cast(..) | Rvalue::Binary(..) | Rvalue::Unary(..),
+                    Rvalue::Use(_)
+                    | Rvalue::Await(_)
+                    | Rvalue::Field(..)
+                    | Rvalue::Cast(..)
+                    | Rvalue::Binary(..)
+                    | Rvalue::Unary(..),
                 ) => work.extend(op.dst),
                 OpKind::Let(Rvalue::Format(_) | Rvalue::Unknown(_)) => fate = fate.max(Fate::Logged),
                 OpKind::Let(Rvalue::Variant(path, _)) if matches!(shapes::last(path), "Ok" | "Some") => {

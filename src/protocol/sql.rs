@@ -237,6 +237,16 @@ pub(crate) fn statement_effects(reading: &Reading<'_>, statement: &Statement) ->
         StatementKind::Begin => return vec![reading.effect(head, "BEGIN", EffectKind::Begin)],
         StatementKind::Commit => return vec![reading.effect(head, "COMMIT", EffectKind::Commit)],
         StatementKind::Rollback => return vec![reading.effect(head, "ROLLBACK", EffectKind::Rollback)],
+        StatementKind::Utility(word) if word == "execute" => {
+            let write = Write {
+                resource: Resource::Other("EXECUTE".into()),
+                verb: "EXECUTE".into(),
+                safety: Safety::Unknown,
+                values: Vec::new(),
+                ttl: None,
+            };
+            return vec![reading.effect(head, "EXECUTE", EffectKind::Write(write))];
+        }
         StatementKind::Discard => return vec![advisory::release_all(reading, head, "DISCARD ALL", statement.dialect)],
         _ => {}
     }

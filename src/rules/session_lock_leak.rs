@@ -1,5 +1,7 @@
 //! `session-lock-leak`: a connection goes back to its pool with a session lock.
 
+mod routines;
+
 use std::collections::BTreeMap;
 
 use super::lock_on_pool;
@@ -9,8 +11,8 @@ use crate::analysis::slice::Slice;
 use crate::analysis::summary::{Leaving, Status};
 use crate::finding::{Actor, Finding, Severity};
 use crate::ir::{
-    AcquireForm, Backend, CallValue, EffectKind, Exit, FunctionId, HandleKind, LockKind, OpRef, Operand, Shape, Use,
-    Value, Var,
+    AcquireForm, Backend, CallValue, EffectKind, Exit, FunctionId, FunctionKind, HandleKind, LockKind, OpRef, Operand,
+    Shape, Use, Value, Var,
 };
 use crate::model::Models;
 use crate::protocol;
@@ -50,6 +52,10 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         let lock = &cx.locks.locks[index];
         let session = lock.acquire().is_some_and(|a| a.kind == LockKind::Session && a.form == AcquireForm::LockApi);
         if !session || apart.contains_key(&index) || log.cut.contains(&function) {
+            continue;
+        }
+        if cx.program.function(function).kind == FunctionKind::SqlBody {
+            findings.extend(routines::leaked(cx, lock, function, &exits));
             continue;
         }
         let via = &exits[0].lock.via;

@@ -1,11 +1,10 @@
 //! `xact-lock-autocommit`: a transaction lock taken where each statement is a transaction, or before a COMMIT in the block.
 
-use std::collections::BTreeSet;
-
 use crate::analysis::database::{self, Run};
 use crate::analysis::lock::Lock;
+use crate::analysis::slice::Slice;
 use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{BlockId, EffectKind, FunctionKind, HandleKind, LockKind, OpKind, OpRef, Site};
+use crate::ir::{EffectKind, FunctionKind, HandleKind, LockKind, OpRef, Site};
 use crate::rule::{Context, Group, Rule};
 use crate::source::Span;
 
@@ -46,44 +45,18 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
 /// In a block that commits after taking the lock: the COMMIT, and the first write after it. A loop that takes the lock
 /// again in each round is right.
 fn work_after_commit(cx: &Context<'_>, taken: Site) -> Option<(Span, Span)> {
-    let f = cx.program.function(taken.function);
-    let has = |at: OpRef, pick: &dyn Fn(&EffectKind) -> bool| match &f.op(at).kind {
-        OpKind::Call(call) => {
-            call.effect.as_ref().and_then(|t| t.effects.iter().find(|e| pick(&e.kind)).map(|e| e.span))
-        }
-        _ => None,
-    };
-    // Ops after a place in their order, up to where control came from.
-    let after = |from: OpRef| {
-        let mut seen: BTreeSet<BlockId> = BTreeSet::new();
-        let rest = |block: BlockId, start: u32| {
-            (start..f.block(block).ops.len() as u32).map(move |index| OpRef { block, index })
-        };
-        let mut out: Vec<OpRef> = rest(from.block, from.index + 1).collect();
-        let mut work: Vec<BlockId> = f.block(from.block).edges.iter().map(|e| e.to).collect();
-        while let Some(block) = work.pop() {
-            if seen.insert(block) {
-                out.extend(rest(block, 0));
-                work.extend(f.block(block).edges.iter().map(|e| e.to));
-            }
-        }
-        out
-    };
-    for commit in after(taken.at) {
-        let Some(span) = has(commit, &|kind| matches!(kind, EffectKind::Commit)) else { continue };
-        let later = after(commit);
-        if later.contains(&taken.at) {
+    let slice = Slice::of(cx.program.function(taken.function));
+    let reached = cx.analyzer.reached(taken.function);
+    let slice = &slice;
+    let after = |from: OpRef| reached.iter().filter(move |r| r.via[0].at != from && slice.reaches(from, r.via[0].at));
+    let locks = |kind: &EffectKind| matches!(kind, EffectKind::Acquire(a) if a.kind == LockKind::Transaction);
+    for commit in after(taken.at).filter(|r| matches!(r.effect.kind, EffectKind::Commit)) {
+        let at = commit.via[0].at;
+        if slice.reaches(at, taken.at) || after(at).any(|r| locks(&r.effect.kind)) {
             return None;
         }
-        let retaken = later.iter().any(|at| {
-            has(*at, &|kind| matches!(kind, EffectKind::Acquire(a) if a.kind == LockKind::Transaction)).is_some()
-        });
-        if retaken {
-            return None;
-        }
-        let work = later.iter().find_map(|at| has(*at, &|kind| matches!(kind, EffectKind::Write(_))));
-        if let Some(work) = work {
-            return Some((span, work));
+        if let Some(work) = after(at).find(|r| database::changes_rows(&r.effect)) {
+            return Some((commit.effect.span, work.effect.span));
         }
     }
     None

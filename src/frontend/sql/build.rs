@@ -67,6 +67,8 @@ pub(super) struct Builder<'a> {
     pub handlers: Vec<BlockId>,
     /// Number of `?` seen, for files.
     pub questions: usize,
+    /// Texts of EXECUTE that define routines, as ranges of the text, and whether they are formats.
+    pub definitions: Vec<(std::ops::Range<usize>, bool)>,
 }
 
 impl<'a> Builder<'a> {
@@ -83,6 +85,7 @@ impl<'a> Builder<'a> {
             found: None,
             handlers: Vec::new(),
             questions: 0,
+            definitions: Vec::new(),
         }
     }
 
@@ -220,10 +223,24 @@ impl<'a> Builder<'a> {
                     _ => return None,
                 };
                 let (l, r) = (self.operand(l, depth + 1)?, self.operand(r, depth + 1)?);
+                let (l, r) = (self.as_boolean(&r, &l), self.as_boolean(&l, &r));
                 Some(self.let_(span, Rvalue::Binary(op, l, r)))
             }
             ExprKind::Call(f) if is_routine(&f.name) => Some(self.routine_call(f, span)),
             _ => None,
+        }
+    }
+
+    /// `x`, or the truth value that a string is where it is compared with the boolean `other`.
+    fn as_boolean(&self, other: &Operand, x: &Operand) -> Operand {
+        let boolean = matches!(other, Operand::Var(v, _) if self.vars[v.0 as usize].ty == Ty::path("bool"));
+        match x {
+            Operand::Lit(Lit::Str(s)) if boolean => match s.to_ascii_lowercase().as_str() {
+                "true" | "t" | "yes" | "on" | "1" => Operand::Lit(Lit::Bool(true)),
+                "false" | "f" | "no" | "off" | "0" => Operand::Lit(Lit::Bool(false)),
+                _ => x.clone(),
+            },
+            _ => x.clone(),
         }
     }
 

@@ -4,9 +4,9 @@ use super::ast::{Statement, StatementKind};
 use super::build::{Builder, DROP, FUNCTION, Session};
 use super::plpgsql::{self, calls_of, sql_type};
 use super::routine::{Routine, routine};
-use super::split::{Piece, split};
+use super::split::{Piece, split, split_tokens};
 use super::statement::piece_statement;
-use super::tokens::{Dialect, TokenKind, tokenize};
+use super::tokens::{Dialect, Token, TokenKind, tokenize};
 use super::walk;
 use crate::ir::*;
 use crate::source::{Problem, ProblemKind, SourceFile, Span};
@@ -44,8 +44,8 @@ pub fn lower(file: &SourceFile) -> Unit {
                 let whole = main.span(piece.range.clone());
                 main.call(span, whole, Callee::Path(path.clone()), Vec::new(), dst);
             }
-            let function = routine_function(file, dialect, &found, piece, path, granted.contains(&found.name));
-            unit.functions.push(function);
+            let place = Place { file, text, dialect, depth: 0 };
+            place.routine(&found, piece, path, granted.contains(&found.name), &mut unit.functions);
             continue;
         }
         let (statement, questions) = piece_statement(text, piece, dialect, main.questions);
@@ -96,47 +96,70 @@ fn function(path: String, name: String, kind: FunctionKind, span: Span, whole: S
     }
 }
 
-fn routine_function(
-    file: &SourceFile,
+/// Deepest definition inside the text of a definition that is followed.
+const DEFINITIONS: usize = 3;
+
+/// Where a routine is defined: in a file, or in a text that a routine of the file executes.
+struct Place<'a> {
+    file: &'a SourceFile,
+    text: &'a str,
     dialect: Dialect,
-    r: &Routine,
-    piece: &Piece,
-    path: String,
-    public: bool,
-) -> Function {
-    let text: &str = &file.text;
-    let mut b = Builder::new(file.id, text, dialect, Session::Body);
-    let at = b.span(r.at.clone());
-    let params: Vec<Var> = r
-        .params
-        .iter()
-        .map(|(name, ty)| b.var(Some(name).filter(|n| !n.is_empty()).map(String::as_str), sql_type(ty), at))
-        .collect();
-    let body_text = text.get(r.body.clone()).unwrap_or("");
-    let tokens: Vec<_> = tokenize(body_text, dialect)
-        .into_iter()
-        .map(|mut t| {
-            t.start += r.body.start;
-            t.end += r.body.start;
-            t
-        })
-        .collect();
-    match r.language.as_str() {
-        "sql" => sql_body(&mut b, &tokens),
-        "plpgsql" | "plpgsql2" | "pltsql" => plpgsql::body(&mut b, &tokens),
-        // PL/Python and kin: their text is no SQL.
-        _ => {}
+    depth: usize,
+}
+
+impl Place<'_> {
+    /// Lowers a routine, and those that it defines by EXECUTE.
+    fn routine(&self, r: &Routine, piece: &Piece, path: String, public: bool, out: &mut Vec<Function>) {
+        let mut b = Builder::new(self.file.id, self.text, self.dialect, Session::Body);
+        let at = b.span(r.at.clone());
+        let params: Vec<Var> = r
+            .params
+            .iter()
+            .map(|(name, ty)| b.var(Some(name).filter(|n| !n.is_empty()).map(String::as_str), sql_type(ty), at))
+            .collect();
+        let tokens = self.tokens(r.body.clone());
+        match r.language.as_str() {
+            "sql" => sql_body(&mut b, &tokens),
+            "plpgsql" | "plpgsql2" | "pltsql" => plpgsql::body(&mut b, &tokens),
+            // PL/Python and kin: their text is no SQL.
+            _ => {}
+        }
+        let whole = b.span(piece.range.clone());
+        let definitions = std::mem::take(&mut b.definitions);
+        let mut f = function(path, r.name.clone(), FunctionKind::SqlBody, at, whole, b);
+        f.params = params;
+        f.ret = sql_type(&r.returns);
+        f.public = public;
+        out.push(f);
+        if self.depth < DEFINITIONS {
+            definitions.into_iter().for_each(|(range, format)| self.defined(range, format, out));
+        }
     }
-    let whole = b.span(piece.range.clone());
-    let mut f = function(path, r.name.clone(), FunctionKind::SqlBody, at, whole, b);
-    f.params = params;
-    f.ret = sql_type(&r.returns);
-    f.public = public;
-    f
+
+    fn defined(&self, range: std::ops::Range<usize>, format: bool, out: &mut Vec<Function>) {
+        let filled = if format { plpgsql::filled(self.text, range.clone()) } else { self.text.to_string() };
+        let inner = Place { text: &filled, depth: self.depth + 1, ..*self };
+        for piece in split_tokens(&filled, inner.tokens(range)) {
+            if let Some(found) = routine(&filled, &piece, self.dialect).filter(|found| !found.name.is_empty()) {
+                let path = format!("{FUNCTION}{}", found.name);
+                inner.routine(&found, &piece, path, false, out);
+            }
+        }
+    }
+
+    /// The tokens of a part of the text, with offsets of the whole.
+    fn tokens(&self, range: std::ops::Range<usize>) -> Vec<Token> {
+        let mut tokens = tokenize(self.text.get(range.clone()).unwrap_or(""), self.dialect);
+        for t in &mut tokens {
+            t.start += range.start;
+            t.end += range.start;
+        }
+        tokens
+    }
 }
 
 /// LANGUAGE sql: statements in a row, the last one's first column is the result.
-fn sql_body(b: &mut Builder<'_>, tokens: &[super::tokens::Token]) {
+fn sql_body(b: &mut Builder<'_>, tokens: &[Token]) {
     let mut last = None;
     for run in tokens.split(|t| t.kind == TokenKind::Semi).filter(|run| !run.is_empty()) {
         let piece = Piece { tokens: run.to_vec(), range: run[0].start..run[run.len() - 1].end, meta: false };

@@ -4,10 +4,13 @@
 //! Every statement that can fail has an edge to the handler around it, or out of the routine: a session lock survives
 //! both the failed statement and the rollback of the block's sub-transaction.
 
+mod handlers;
 mod parts;
 mod simple;
 
-pub(super) use parts::{calls_of, sql_type};
+pub(super) use parts::{calls_of, filled, sql_type};
+
+use handlers::Caught;
 
 use super::build::{Builder, Session};
 use super::cursor::Cursor;
@@ -184,81 +187,11 @@ impl<'a, 'b> Reader<'a, 'b> {
         if let Some(handler) = handler {
             self.b.handlers.pop();
             self.b.at = handler;
-            self.handlers(after, handled == Some(true));
+            self.handlers(after, handled.unwrap_or(Caught::Named));
         }
         self.end();
         self.b.at = after;
         self.b.names = outer;
-    }
-
-    /// Whether the block at hand has an EXCEPTION part, and whether that catches everything.
-    fn handler_ahead(&self) -> Option<bool> {
-        let (mut depth, mut i) = (0usize, self.at);
-        while let Some(t) = self.tokens.get(i) {
-            let text = self.b.text;
-            let closes = |n: usize| {
-                ["if", "loop", "case", "while", "for"].iter().any(|w| self.tokens.get(n).is_some_and(|t| t.is(text, w)))
-            };
-            if t.is(text, "begin") || t.is(text, "case") {
-                depth += 1;
-            } else if t.is(text, "end") {
-                if closes(i + 1) {
-                    if self.tokens[i + 1].is(text, "case") {
-                        depth = depth.saturating_sub(1);
-                    }
-                    i += 1;
-                } else if depth == 0 {
-                    return None;
-                } else {
-                    depth -= 1;
-                }
-            } else if depth == 0
-                && t.is(text, "exception")
-                && self.tokens.get(i + 1).is_some_and(|t| t.is(text, "when"))
-            {
-                let all = self.tokens[i..].iter().take_while(|t| !t.is(text, "end")).any(|t| t.is(text, "others"));
-                return Some(all);
-            }
-            i += 1;
-        }
-        None
-    }
-
-    /// `EXCEPTION WHEN a OR b THEN .. WHEN OTHERS THEN ..`: the current block is the handlers' common entry.
-    fn handlers(&mut self, after: BlockId, catches_all: bool) {
-        let entry = self.b.at;
-        if !self.eat("exception") {
-            self.b.go(after, EdgeKind::Plain, self.here());
-            return;
-        }
-        while self.is("when") {
-            self.at += 1;
-            let span = self.here();
-            self.until(&["then"]);
-            self.eat("then");
-            let arm = self.b.block();
-            self.b.at = entry;
-            let chosen = self.b.var(None, Ty::path("bool"), span);
-            self.b.op(span, Some(chosen), OpKind::Let(Rvalue::Unknown(Vec::new())));
-            self.b.edge(arm, EdgeKind::Plain, Guard::True(Operand::Var(chosen, Use::Ref)), span);
-            self.b.at = arm;
-            self.statements(&["when", "end"]);
-            self.b.go(after, EdgeKind::Plain, span);
-        }
-        self.b.at = entry;
-        // What no WHEN names goes on outwards.
-        let out = self.b.handlers.last().copied().filter(|_| !catches_all);
-        let span = self.here();
-        match out {
-            Some(outer) => self.b.edge(outer, EdgeKind::Question, Guard::Always, span),
-            None => {
-                let leave = self.b.block();
-                self.b.edge(leave, EdgeKind::Question, Guard::Always, span);
-                self.b.at = leave;
-                let exit = if catches_all { Exit::Diverge } else { Exit::Question };
-                self.b.op(span, None, OpKind::Return(Operand::Lit(Lit::Unit), exit));
-            }
-        }
     }
 
     /// `END [IF | LOOP | CASE | label];`

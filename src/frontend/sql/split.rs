@@ -29,7 +29,8 @@ pub fn split(text: &str, dialect: Dialect) -> Vec<Piece> {
     split_tokens(text, tokenize(text, dialect))
 }
 
-fn split_tokens(text: &str, tokens: Vec<Token>) -> Vec<Piece> {
+/// As [`split`], of tokens of `text`.
+pub(super) fn split_tokens(text: &str, tokens: Vec<Token>) -> Vec<Piece> {
     let mut out = Vec::new();
     let mut current: Vec<Token> = Vec::new();
     let mut body = BodyDepth::default();

@@ -7,6 +7,7 @@ use crate::frontend::sql::expr::list;
 use crate::frontend::sql::tokens::{Token, TokenKind};
 use crate::frontend::sql::walk;
 use crate::ir::{Operand, Ty};
+use std::ops::Range;
 
 pub(super) fn walk_tables(statement: &Statement) -> bool {
     let mut found = false;
@@ -132,6 +133,45 @@ pub(super) fn dynamic(e: &Expr) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// The definition of a routine that EXECUTE runs, as a range of the text, and whether it is a format: `format($$CREATE
+/// FUNCTION ..$$, ..)`.
+pub(super) fn definition(text: &str, tokens: &[Token]) -> Option<(Range<usize>, bool)> {
+    let format = tokens.first()?.is(text, "format") && tokens.get(1)?.is_sign(text, "(");
+    let token = tokens.get(if format { 2 } else { 0 }).filter(|t| t.kind == TokenKind::Dollar)?;
+    let body = token.dollar_body(text);
+    let mut words = text.get(body.clone())?.split_ascii_whitespace().map(str::to_ascii_lowercase);
+    let creates = words.next()? == "create" && words.take(3).any(|w| w == "function" || w == "procedure");
+    creates.then_some((body, format))
+}
+
+/// The text with the placeholders of a format in a range replaced by something that reads as what they stand for, and is
+/// as long (PostgreSQL manual, 9.4.1).
+pub(in crate::frontend::sql) fn filled(text: &str, range: Range<usize>) -> String {
+    let mut out = text.as_bytes().to_vec();
+    let mut i = range.start;
+    while i + 1 < range.end.min(out.len()) {
+        if out[i] != b'%' {
+            i += 1;
+            continue;
+        }
+        let digits = out[i + 1..].iter().take_while(|b| b.is_ascii_digit()).count();
+        let position = if digits > 0 && out.get(i + 1 + digits) == Some(&b'$') { digits + 1 } else { 0 };
+        let last = i + 1 + position;
+        match out.get(last) {
+            Some(b'%') => out[i] = b' ',
+            Some(b'I' | b's') => out[i..last].fill(b'_'),
+            Some(b'L') => {
+                out[i..last].fill(b'_');
+                out[i] = b'\'';
+                out[last] = b'\'';
+            }
+            _ => {}
+        }
+        i = last + 1;
+    }
+    String::from_utf8(out).unwrap_or_else(|_| text.to_string())
 }
 
 /// The IR type of an SQL type name.

@@ -1,7 +1,7 @@
 //! Statements that contain no others.
 
 use super::Reader;
-use super::parts::{assignment, dynamic, into_targets, routine_of, walk_tables};
+use super::parts::{assignment, definition, dynamic, into_targets, routine_of, walk_tables};
 use crate::frontend::sql::ast::StatementKind;
 use crate::frontend::sql::cursor::Cursor;
 use crate::frontend::sql::expr::expr;
@@ -167,12 +167,11 @@ impl Reader<'_, '_> {
         let tokens = self.until(&["into", "using"]);
         let mut c = Cursor::new(self.b.text, tokens, self.b.dialect);
         let text = dynamic(&expr(&mut c));
+        self.b.definitions.extend(definition(self.b.text, tokens));
         let rest = self.until(&[]);
-        let Some(text) = text else {
-            self.b.may_raise(span);
-            return;
-        };
         let whole = self.b.span(tokens.first().map_or(0..0, Token::range));
+        // A text made elsewhere does something, nobody knows what.
+        let text = text.unwrap_or_else(|| "EXECUTE".into());
         let outcome = self.b.statement(span, whole, text, None, &[]);
         self.outcome(outcome, span, into_targets(self.b.text, rest));
         self.b.may_raise(span);
