@@ -5,6 +5,7 @@ mod check;
 mod edit;
 mod explain;
 mod ir;
+mod locks;
 mod only;
 mod poolers;
 mod select;
@@ -80,6 +81,7 @@ fn dispatch(cli: &Cli) -> Result<u8, Failure> {
         Some(Command::Explain { rule }) => explain::explain(rule),
         Some(Command::Init) => settings::init(),
         Some(Command::Poolers(args)) => poolers::run(args),
+        Some(Command::Locks(args)) => locks::run(args),
         Some(Command::Ir { file, why }) => ir::run(file, why.as_deref()),
     }
 }

@@ -9,6 +9,7 @@
 //!   -> analysis: summaries -> lock decision -> Scopes -> path search
 //!   -> rules: read-only questions to rule::Context -> Findings, each with a Witness
 //!   -> suppress, baseline -> report
+//!   -> inventory: every lock with what is known of it -> report
 //! ```
 //! Each layer uses only the layers before it. A rule never imports `syn` or `sqlparser`; a front end never reports a finding.
 //!
@@ -32,6 +33,7 @@ pub mod discover;
 pub mod finding;
 pub mod fix;
 pub mod frontend;
+pub mod inventory;
 pub mod ir;
 pub mod link;
 pub mod model;

@@ -80,7 +80,16 @@ const STACK: usize = 64 << 20;
 
 /// Runs everything on a workspace. Deterministic: the same workspace gives the same outcome for any number of threads.
 pub fn run(workspace: Workspace, options: &Options) -> Outcome {
-    on_a_deep_stack(move || analyse(workspace, options)).unwrap_or_default()
+    on_a_deep_stack(move || analyse(workspace, options, |_, _| ()).0).unwrap_or_default()
+}
+
+/// [`run`], and what `look` makes of the facts and findings.
+pub fn run_and<T: Send + Default>(
+    workspace: Workspace,
+    options: &Options,
+    look: impl FnOnce(&Context<'_>, &[Finding]) -> T + Send,
+) -> (Outcome, T) {
+    on_a_deep_stack(move || analyse(workspace, options, look)).unwrap_or_default()
 }
 
 /// Lets `look` see the program and its locks: for `ir` and `ir --why`.
@@ -175,9 +184,13 @@ fn understand(mut workspace: Workspace, options: &Options) -> Known {
     Known { program, poolers, problems, stats, unreached }
 }
 
-fn analyse(workspace: Workspace, options: &Options) -> Outcome {
+fn analyse<T>(
+    workspace: Workspace,
+    options: &Options,
+    look: impl FnOnce(&Context<'_>, &[Finding]) -> T,
+) -> (Outcome, T) {
     let known = understand(workspace, options);
-    let (mut findings, locks) = judge(&known.program, &known.poolers, options);
+    let (mut findings, locks, seen) = judge(&known.program, &known.poolers, options, look);
     // What no crate root reaches is probably not built: a finding there is less sure.
     for finding in findings.iter_mut().filter(|f| known.unreached.contains(&f.span.file)) {
         finding.confidence = match finding.confidence {
@@ -191,11 +204,16 @@ fn analyse(workspace: Workspace, options: &Options) -> Outcome {
     } else {
         program.functions.iter().filter(|f| f.test).map(|f| f.whole).collect()
     };
-    Outcome { findings, problems, stats, locks, unjudged, sources: program.sources }
+    (Outcome { findings, problems, stats, locks, unjudged, sources: program.sources }, seen)
 }
 
 /// Explores the program and asks every rule.
-fn judge(program: &Program, poolers: &PoolerFacts, options: &Options) -> (Vec<Finding>, BTreeSet<String>) {
+fn judge<T>(
+    program: &Program,
+    poolers: &PoolerFacts,
+    options: &Options,
+    look: impl FnOnce(&Context<'_>, &[Finding]) -> T,
+) -> (Vec<Finding>, BTreeSet<String>, T) {
     let analyzer = Analyzer::new(program, options.include_tests);
     let locks = Locks::decide(&analyzer, options.include_tests);
     let context =
@@ -210,7 +228,8 @@ fn judge(program: &Program, poolers: &PoolerFacts, options: &Options) -> (Vec<Fi
     findings.sort_by_cached_key(|f| (path(f), f.span, f.rule, f.message.clone()));
     findings.dedup_by(|a, b| a.rule == b.rule && a.span == b.span);
     let keys = locks.locks.iter().map(|lock| context.show(lock.taken.function, &lock.taken.key)).collect();
-    (findings, keys)
+    let seen = look(&context, &findings);
+    (findings, keys, seen)
 }
 
 /// Versions and features of the modelled crates: those of the first file whose package depends on them.

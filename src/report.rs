@@ -5,10 +5,13 @@ pub mod excerpt;
 pub mod fingerprint;
 pub mod github;
 pub mod json;
+pub mod locks;
 pub mod plain;
 #[cfg(test)]
 mod sample;
 pub mod sarif;
+#[cfg(test)]
+pub(crate) mod schema_tests;
 pub mod text;
 
 use crate::finding::{Confidence, Finding, Severity};
@@ -128,6 +131,11 @@ pub fn entries<'a>(sources: &Sources, findings: &'a [Finding]) -> Vec<Entry<'a>>
         .collect()
 }
 
+/// `1 file`, `2 files`.
+pub fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 impl Report<'_> {
     /// How many findings of each severity are shown: errors, warnings, notes.
     pub fn counts(&self) -> [usize; 3] {
@@ -138,7 +146,6 @@ impl Report<'_> {
     /// The summary: what was found, what was read, what was not.
     pub fn summary(&self) -> String {
         let [errors, warnings, notes] = self.counts();
-        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         let mut parts = Vec::new();
         let mut found: Vec<String> = [(errors, "error"), (warnings, "warning"), (notes, "note")]
             .iter()

@@ -43,8 +43,49 @@ pub enum Command {
     },
     /// Write a commented leaselint.toml into the current directory
     Init,
+    /// Print every lock of the workspace: key, expiry, owner, where it is taken and given back, what is written under it and
+    /// what writes the same without it
+    Locks(Locks),
     /// Print the connection poolers that the configuration files set up, and what each connection string meets
     Poolers(Poolers),
+}
+
+/// Options of `locks`.
+#[derive(Debug, clap::Args)]
+pub struct Locks {
+    /// Files and directories to read [default: the current directory]
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Format of the inventory
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LocksFormat::Text)]
+    pub format: LocksFormat,
+    /// Read the workspace of this Cargo.toml
+    #[arg(long, value_name = "FILE", conflicts_with = "paths")]
+    pub manifest_path: Option<PathBuf>,
+    /// Only this package; may be repeated
+    #[arg(long, short, value_name = "NAME")]
+    pub package: Vec<String>,
+    /// Also read tests, benches, examples and mocks
+    #[arg(long)]
+    pub include_tests: bool,
+    /// Leave out files that match, as in .gitignore; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub exclude: Vec<String>,
+    /// Read this configuration instead of looking for leaselint.toml
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// Formats of the inventory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LocksFormat {
+    /// For people: a table, then each lock
+    #[default]
+    Text,
+    /// One JSON document; its schema is part of the documentation
+    Json,
+    /// One Markdown table, for a document or a pull request
+    Markdown,
 }
 
 /// Options of `poolers`.

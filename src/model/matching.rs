@@ -72,6 +72,22 @@ impl Models {
         found.cloned().unwrap_or_default()
     }
 
+    /// What stands behind a type of a client crate, by name; `None` where its model does not say.
+    pub fn topology(&self, path: &str) -> Option<&'static str> {
+        if !path.contains("::") {
+            return None;
+        }
+        let path = self.canonical(path);
+        let exact = self.files.iter().find_map(|file| file.head.topology.get(&path));
+        // Types of one name in two modules (`cluster::Connection`) are told apart by their full path alone.
+        let loose = || {
+            let known = self.types.contains_key(&path);
+            let mut tails = self.files.iter().filter(|_| !known).flat_map(|file| &file.head.topology);
+            tails.find(|(name, _)| loose_type(name) == loose_type(&path)).map(|(_, topology)| topology)
+        };
+        exact.or_else(loose).map(|topology| topology.name())
+    }
+
     /// Rows for a full path, `Type::method` forms of method rows included.
     fn path_rows(&self, path: &str) -> Vec<(usize, bool)> {
         let path = self.canonical(path);

@@ -454,6 +454,35 @@ pub struct Head {
     /// Words that make a file worth parsing.
     #[serde(default)]
     pub words: Words,
+    /// What stands behind a type of the crate: one server, several, a cluster.
+    #[serde(default)]
+    pub topology: std::collections::BTreeMap<String, Topology>,
+}
+
+/// What a client speaks to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Topology {
+    /// One server, or what stands in front of one.
+    OneServer,
+    /// The master that Sentinel names at the time.
+    Sentinel,
+    /// A cluster: each key lives on one of its masters, and fails over to a replica that may lag behind.
+    Cluster,
+    /// Several masters that know nothing of each other; a majority grants.
+    SeveralMasters,
+}
+
+impl Topology {
+    /// Name in the inventory.
+    pub fn name(self) -> &'static str {
+        match self {
+            Topology::OneServer => "one server",
+            Topology::Sentinel => "Sentinel",
+            Topology::Cluster => "cluster",
+            Topology::SeveralMasters => "several masters",
+        }
+    }
 }
 
 /// One row, checked.
