@@ -16,7 +16,7 @@ pub use package::{Dependency, Package};
 pub(crate) use root::reason;
 pub use workspace::{Names, Workspace};
 
-use crate::model::{Models, Protocol};
+use crate::model::{Models, Protocol, Word};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -34,8 +34,9 @@ pub struct Request {
     /// Also read what only tests, benches and examples reach.
     pub include_tests: bool,
     /// Words of which a file must hold one to be worth parsing, in lower case; none: every file is.
-    pub words: Vec<String>,
-    /// Packages whose users can hold locks; Rust files of packages that do not reach one of them are not read.
+    pub words: Vec<Word>,
+    /// Packages whose users can hold locks; in packages that do not reach one of them only words count that mean a lock
+    /// whatever crate stands between.
     pub clients: BTreeSet<String>,
     /// A text given on standard input: the path it is known by, and its bytes. Then nothing else is read.
     pub stdin: Option<(String, Vec<u8>)>,
@@ -44,8 +45,7 @@ pub struct Request {
 impl Request {
     /// Takes words and clients from the models.
     pub fn use_models(&mut self, models: &Models) {
-        let words = crate::model::words_of(models);
-        self.words = words.into_iter().filter(|w| w.strong).map(|w| w.text).collect();
+        self.words = crate::model::words_of(models);
         // Every package sleeps and sends: only crates that reach a store make a package interesting.
         let stores =
             |file: &&crate::model::File| matches!(file.head.protocol, Protocol::Redis | Protocol::Sql | Protocol::Lock);
@@ -111,6 +111,6 @@ pub fn discover(request: &Request) -> Result<Workspace, Error> {
     }
     let roots = root::resolve(request)?;
     let listing = walk::list(&roots, &request.exclude)?;
-    let packages = package::load(&listing, &roots.root);
+    let packages = package::load(&listing, &roots.root, &request.clients);
     select::select(roots, listing, packages, request)
 }

@@ -15,7 +15,7 @@ pub use matching::{Imports, Match, Versions, receiver_types};
 pub use parse::{File, Models};
 pub use row::*;
 pub use version::Range;
-pub use words::{Word, of as words_of, words};
+pub use words::{Reach, Word, of as words_of, words};
 
 #[cfg(test)]
 mod examples_tests;

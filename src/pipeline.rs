@@ -1,12 +1,14 @@
 //! From a workspace to findings: lowering, linking, models, analysis, rules.
 
+mod wanted;
+
 use crate::analysis::Analyzer;
 use crate::analysis::lock::Locks;
-use crate::discover::{Names, Workspace};
+use crate::discover::Workspace;
 use crate::finding::{Confidence, Finding};
 use crate::frontend::sql::{Dialect, schema::SchemaFacts};
 use crate::frontend::{self, pooler, pooler::PoolerFacts};
-use crate::ir::{FunctionId, FunctionKind, Unit};
+use crate::ir::Unit;
 use crate::link::Program;
 use crate::model::{self, Models};
 use crate::rule::Context;
@@ -95,7 +97,7 @@ pub fn run_and<T: Send + Default>(
 /// Lets `look` see the program and its locks: for `ir` and `ir --why`.
 pub fn inspect<T: Send>(workspace: Workspace, look: impl FnOnce(&Program, &Locks) -> T + Send) -> Option<T> {
     on_a_deep_stack(move || {
-        let known = understand(workspace, &Options::default());
+        let known = understand(workspace, &Options { include_tests: true, ..Options::default() });
         let analyzer = Analyzer::new(&known.program, true);
         look(&known.program, &Locks::decide(&analyzer, true))
     })
@@ -129,34 +131,56 @@ fn understand(mut workspace: Workspace, options: &Options) -> Known {
     };
     let mut files: Vec<FileId> = workspace.sources.iter().map(|f| f.id).collect();
     let mut units = lower_all(&workspace, &files);
+    let schema = settle_sql(&workspace, &files, &mut units);
     let models = options.models.as_ref().unwrap_or(Models::builtin());
-    for _ in 0..ROUNDS {
-        let mut program = Program::link(workspace.sources.clone(), units.clone());
-        model::apply(&mut program, models, &versions(&workspace, &files, models));
-        let more = workspace.more(&wanted(&program));
+    let mut round = 0;
+    let (program, understood) = loop {
+        let last = round == ROUNDS;
+        let now = if last { std::mem::take(&mut units) } else { units.clone() };
+        let mut program = Program::link(workspace.sources.clone(), now);
+        program.schema.clone_from(&schema);
+        let understood =
+            model::apply(&mut program, models, &versions(&workspace, &files, models), options.include_tests);
+        let more = if last { Vec::new() } else { workspace.more(&wanted::names(&program)) };
         if more.is_empty() {
-            break;
+            break (program, understood);
         }
-        units.extend(lower_all(&workspace, &more));
+        let further = lower_all(&workspace, &more);
+        units.extend(further);
         files.extend(more);
-    }
+        round += 1;
+    };
     let configs: Vec<&SourceFile> = workspace.sources.iter().filter(|f| f.language == Language::Config).collect();
     let mut poolers = pooler::read(&configs);
     poolers.declare(&options.dsn.direct, &options.dsn.pooled);
     let mut problems = workspace.problems.clone();
-    problems.extend(units.iter().flat_map(|u| u.problems.iter().cloned()));
+    problems.extend(program.problems.iter().cloned());
     problems.extend(poolers.problems.iter().cloned());
     problems.sort();
     problems.dedup();
 
-    let opaque: Vec<Span> = units.iter().flat_map(|u| u.opaque.iter().copied()).collect();
-    let files_lowered = files.iter().filter(|id| workspace.sources.get(**id).language != Language::Config).count();
-    let files_read = workspace.files_read;
-    let unreached = std::mem::take(&mut workspace.unreached);
-    let versions = versions(&workspace, &files, models);
+    let unread = |kind| problems.iter().filter(|p| p.kind == kind).count();
+    let mut not_understood: Vec<(Span, String)> =
+        understood.missed.into_iter().map(|m| (m.span, format!("`{}`: {}", m.name, m.why))).collect();
+    not_understood.extend(program.opaque.iter().map(|span| (*span, "macro that could not be read".to_string())));
+    not_understood.sort();
+    let stats = Stats {
+        files_read: workspace.files_read,
+        files_lowered: files.iter().filter(|id| workspace.sources.get(**id).language != Language::Config).count(),
+        files_unread: unread(ProblemKind::FileUnread),
+        items_unread: unread(ProblemKind::PartUnread),
+        understood: understood.understood,
+        not_understood,
+        unreached: workspace.unreached.iter().map(|id| workspace.sources.get(*id).path.clone()).collect(),
+    };
+    Known { program, poolers, problems, stats, unreached: workspace.unreached }
+}
+
+/// What the SQL files say of the schema; of a routine that several of them define, only the live definition stays.
+fn settle_sql(workspace: &Workspace, files: &[FileId], units: &mut [Unit]) -> SchemaFacts {
     let mut schema = SchemaFacts::default();
     let mut scripts = Vec::new();
-    for (id, unit) in files.iter().zip(&mut units) {
+    for (id, unit) in files.iter().zip(units) {
         let file = workspace.sources.get(*id);
         if file.language == Language::Sql {
             schema.join(&frontend::sql::schema::facts(&file.text, Dialect::Unknown));
@@ -164,24 +188,7 @@ fn understand(mut workspace: Workspace, options: &Options) -> Known {
         }
     }
     frontend::sql::supersede(&mut scripts);
-    let mut program = Program::link(workspace.sources, units);
-    program.schema = schema;
-    let understood = model::apply(&mut program, models, &versions);
-    let unread = |kind| problems.iter().filter(|p| p.kind == kind).count();
-    let mut not_understood: Vec<(Span, String)> =
-        understood.missed.into_iter().map(|m| (m.span, format!("`{}`: {}", m.name, m.why))).collect();
-    not_understood.extend(opaque.into_iter().map(|span| (span, "macro that could not be read".to_string())));
-    not_understood.sort();
-    let stats = Stats {
-        files_read,
-        files_lowered,
-        files_unread: unread(ProblemKind::FileUnread),
-        items_unread: unread(ProblemKind::PartUnread),
-        understood: understood.understood,
-        not_understood,
-        unreached: unreached.iter().map(|id| program.sources.get(*id).path.clone()).collect(),
-    };
-    Known { program, poolers, problems, stats, unreached }
+    schema
 }
 
 fn analyse<T>(
@@ -258,131 +265,4 @@ fn lower(workspace: &Workspace, id: FileId) -> Unit {
         Language::Lua => frontend::lua::lower(file, &workspace.context(id)),
         Language::Config => Unit::default(),
     }
-}
-
-/// Names that say too little to look for: nearly every file calls or defines one.
-const COMMON: &[&str] = &[
-    "build",
-    "call",
-    "clone",
-    "close",
-    "collect",
-    "connect",
-    "create",
-    "default",
-    "delete",
-    "drop",
-    "execute",
-    "fetch",
-    "filter",
-    "find",
-    "flush",
-    "from",
-    "handle",
-    "init",
-    "insert",
-    "into",
-    "iter",
-    "join",
-    "list",
-    "load",
-    "main",
-    "next",
-    "open",
-    "parse",
-    "poll",
-    "process",
-    "push",
-    "query",
-    "read",
-    "recv",
-    "remove",
-    "reset",
-    "save",
-    "send",
-    "setup",
-    "sleep",
-    "spawn",
-    "start",
-    "stop",
-    "store",
-    "test",
-    "unwrap",
-    "update",
-    "with",
-    "write",
-    "expect",
-    "map_err",
-    "to_string",
-    "as_str",
-    "unwrap_or",
-    "context",
-    "await",
-    "bind",
-    "fetch_one",
-    "fetch_all",
-    "fetch_optional",
-    "get_mut",
-    "len",
-    "is_empty",
-    "contains",
-    "as_ref",
-    "unwrap_or_default",
-    "unwrap_or_else",
-    "ok_or_else",
-    "and_then",
-    "is_some",
-    "is_none",
-    "is_ok",
-    "is_err",
-    "from_str",
-    "try_from",
-    "try_into",
-    "commit",
-    "rollback",
-    "begin",
-    "acquire",
-    "release",
-    "query_async",
-];
-
-/// Names whose files are needed next: callers of functions that have to do with locks, and what those functions call.
-fn wanted(program: &Program) -> Names {
-    let mut names = Names::default();
-    let telling = |name: &str| name.len() > 3 && !COMMON.contains(&name);
-    // Only these and their direct callers: what lies further up sees no lock come or go.
-    let direct = crate::analysis::lock_functions(program);
-    let callers = direct.iter().flat_map(|id| program.callers(*id).iter().map(|site| site.function));
-    let near: BTreeSet<FunctionId> = callers.chain(direct.iter().copied()).collect();
-    for id in near {
-        let f = program.function(id);
-        if f.kind == FunctionKind::Item && !f.test {
-            match f.owner.as_deref().and_then(|o| o.rsplit("::").next()) {
-                Some(owner) if !telling(&f.name) => {
-                    names.mentioned.insert(owner.to_string());
-                }
-                _ if telling(&f.name) => {
-                    names.called.insert(f.name.clone());
-                }
-                _ => {}
-            }
-        }
-        for (_, _, call) in f.calls() {
-            let open = call.targets.is_empty() && call.effect.is_none();
-            if open && !matches!(call.callee, crate::ir::Callee::Value(_)) && telling(call.name()) {
-                names.defined.insert(call.name().to_string());
-            }
-        }
-        for (_, op) in f.ops() {
-            crate::analysis::flow_reads(op, |operand| {
-                if let crate::ir::Operand::Path(path) = operand
-                    && let Some(name) = path.rsplit("::").next()
-                    && telling(name)
-                {
-                    names.defined.insert(name.to_string());
-                }
-            });
-        }
-    }
-    names
 }

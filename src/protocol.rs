@@ -10,7 +10,7 @@ pub mod time;
 
 pub use site::{Outcome, Passed, Site, api_acquire, handle, handle_kind, project, root, root_param, ttl};
 
-use crate::model::Protocol;
+use crate::model::{Protocol, Reach};
 
 /// What a call that matched a row does.
 pub fn call(site: &Site<'_>) -> Outcome {
@@ -36,73 +36,78 @@ pub fn access(shape: &crate::ir::Shape, method: &str, args: &[crate::ir::Shape])
     sql::access(shape, method, args).or_else(|| lock::access(shape, method, args))
 }
 
-/// Words of all protocols for the text search, and whether each makes a file worth parsing.
-pub fn words() -> impl Iterator<Item = (&'static str, bool)> {
-    redis::WORDS.iter().chain(SQL_WORDS).chain(COMMON_WORDS).copied()
+/// Words of all protocols for the text search, and which files each brings in.
+pub fn words() -> impl Iterator<Item = (&'static str, Reach)> {
+    let groups = [
+        (Reach::Everywhere, redis::TELLING_WORDS),
+        (Reach::Everywhere, SQL_TELLING_WORDS),
+        (Reach::Clients, redis::WORDS),
+        (Reach::Clients, SQL_WORDS),
+        (Reach::Clients, COMMON_WORDS),
+        (Reach::Near, redis::NEAR_WORDS),
+    ];
+    groups.into_iter().flat_map(|(reach, words)| words.iter().map(move |word| (*word, reach)))
 }
 
+/// Functions of PostgreSQL (manual 9.28.10) that nothing else is called like.
+const SQL_TELLING_WORDS: &[&str] = &["pg_advisory_", "pg_try_advisory_"];
+
 /// SQL lock vocabulary (PostgreSQL manual 9.28.10 and 13.3, MySQL manual 14.14, Transact-SQL `sp_getapplock`).
-const SQL_WORDS: &[(&str, bool)] = &[
-    ("advisory_lock", true),
-    ("advisory_xact_lock", true),
-    ("advisory_unlock", true),
-    ("advisorylock", true),
-    ("get_lock(", true),
-    ("release_lock(", true),
-    ("release_all_locks", true),
-    ("is_free_lock", true),
-    ("sp_getapplock", true),
-    ("sp_releaseapplock", true),
-    ("for update", true),
-    ("for no key update", true),
-    ("for share", true),
-    ("for key share", true),
-    ("skip locked", true),
-    ("nowait", true),
-    ("lock table", true),
-    ("for_update", true),
-    ("for_no_key_update", true),
-    ("for_share", true),
-    ("skip_locked", true),
-    ("lock_exclusive", true),
-    ("lock_shared", true),
-    ("lock_with_behavior", true),
-    ("locked_by", true),
-    ("locked_until", true),
-    ("locked_at", true),
-    ("lease_until", true),
-    ("lease_expires", true),
-    ("lease_owner", true),
-    ("claimed_by", true),
-    ("claimed_at", true),
-    ("heartbeat_at", true),
-    ("heartbeat", false),
-    ("hashtext", true),
+const SQL_WORDS: &[&str] = &[
+    "advisory_lock",
+    "advisory_xact_lock",
+    "advisory_unlock",
+    "advisorylock",
+    "get_lock(",
+    "release_lock(",
+    "release_all_locks",
+    "is_free_lock",
+    "sp_getapplock",
+    "sp_releaseapplock",
+    "for update",
+    "for no key update",
+    "for share",
+    "for key share",
+    "skip locked",
+    "lock table",
+    "for_update",
+    "for_no_key_update",
+    "for_share",
+    "skip_locked",
+    "lock_exclusive",
+    "lock_shared",
+    "lock_with_behavior",
+    "locked_by",
+    "locked_until",
+    "locked_at",
+    "lease_until",
+    "lease_expires",
+    "lease_owner",
+    "claimed_by",
+    "claimed_at",
+    "heartbeat_at",
+    "hashtext",
 ];
 
 /// Names that people give to locks; they never decide anything but which files are read.
-const COMMON_WORDS: &[(&str, bool)] = &[
-    ("acquire_lock", true),
-    ("rslock", true),
-    ("redlock", true),
-    ("redsync", true),
-    ("lease_grant", true),
-    ("keep_alive", false),
-    ("ephemeral", true),
-    ("sessionentry", true),
-    ("campaign(", true),
-    ("try_acquire", true),
-    ("acquire_lease", true),
-    ("release_lock", true),
-    ("with_lock", true),
-    ("distributed_lock", true),
-    ("distributedlock", true),
-    ("dist_lock", true),
-    ("lease", true),
-    ("leader", false),
-    ("lock", false),
-    ("fencing", true),
-    ("fence_token", true),
+const COMMON_WORDS: &[&str] = &[
+    "acquire_lock",
+    "rslock",
+    "redlock",
+    "redsync",
+    "lease_grant",
+    "sessionentry",
+    "campaign(",
+    "try_acquire",
+    "acquire_lease",
+    "release_lock",
+    "with_lock",
+    "distributed_lock",
+    "distributedlock",
+    "dist_lock",
+    "lease",
+    "fencing",
+    "fence_token",
 ];
 
 /// Checks one word of a row's `wire`.

@@ -5,7 +5,7 @@ use super::{CLEAN, Failure, print, select, settings, silence, terminal};
 use crate::discover::{self, Request};
 use crate::finding::Confidence;
 use crate::inventory::{self, Inventory};
-use crate::model::Models;
+use crate::model::{Models, Reach, Word};
 use crate::pipeline::{self, Options, Outcome};
 use crate::report::count;
 use crate::report::locks::{self as report, Report};
@@ -47,9 +47,7 @@ pub fn run(args: &Locks) -> Result<u8, Failure> {
     // What writes the same tables without the lock need not say anything of locks: its files are read in a second round.
     let more = inventory::words(&inventory);
     if !more.is_empty() {
-        request.words.extend(more);
-        request.words.sort();
-        request.words.dedup();
+        request.words.extend(more.into_iter().map(|text| Word { text, reach: Reach::Near }));
         (outcome, inventory) = look(&request)?;
     }
     // Findings that a check would not show are none here either.

@@ -4,6 +4,7 @@ use super::args::Poolers;
 use super::{CLEAN, Failure, print, settings};
 use crate::discover::{self, Request};
 use crate::frontend::pooler;
+use crate::model::{Reach, Word};
 use crate::source::{Language, SourceFile};
 
 /// Prints what the configuration files say of poolers and connection strings.
@@ -16,7 +17,7 @@ pub fn run(args: &Poolers) -> Result<u8, Failure> {
     let settings = settings::load(&request, None)?;
     request.exclude.clone_from(&settings.config.exclude);
     // the code says nothing here: a word that none of it holds, and no package that could
-    request.words = vec!["\u{0}".to_owned()];
+    request.words = vec![Word { text: "\u{0}".to_owned(), reach: Reach::Everywhere }];
     let workspace = discover::discover(&request)?;
     let configs: Vec<&SourceFile> = workspace.sources.iter().filter(|file| file.language == Language::Config).collect();
     let mut facts = pooler::read(&configs);

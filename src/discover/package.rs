@@ -3,6 +3,7 @@
 use super::root::report_path;
 use super::walk::Listing;
 use crate::source::{Problem, ProblemKind};
+use aho_corasick::AhoCorasick;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -57,10 +58,13 @@ impl Dependency {
 struct Manifest {
     directory: PathBuf,
     table: toml::Table,
+    /// Its text mentions a client: the versions in the `Cargo.lock` above it matter.
+    mentions: bool,
 }
 
-/// Reads all manifests of the listing. A broken one is a [`Problem`]; its files are read as if it were not there.
-pub(super) fn load(listing: &Listing, root: &Path) -> (Vec<Package>, Vec<Problem>) {
+/// Reads all manifests of the listing, and the `Cargo.lock` of those that mention one of `clients`. A broken one is a [`Problem`]; its files are read as if it were not there.
+pub(super) fn load(listing: &Listing, root: &Path, clients: &BTreeSet<String>) -> (Vec<Package>, Vec<Problem>) {
+    let words = AhoCorasick::new(clients).ok();
     // A directory or file named on the command line belongs to the package above it.
     let mut paths: BTreeSet<PathBuf> = listing.manifests.iter().cloned().collect();
     let directories: BTreeSet<&Path> = listing.files.iter().filter_map(|(path, _)| path.parent()).collect();
@@ -87,7 +91,8 @@ pub(super) fn load(listing: &Listing, root: &Path) -> (Vec<Package>, Vec<Problem
         let table =
             text.parse::<toml::Table>().map_err(|e| problem(format!("not read: {}", first_line(e.message()))))?;
         let directory = path.parent().unwrap_or(path).to_path_buf();
-        Ok(Manifest { directory, table })
+        let mentions = words.as_ref().is_none_or(|words| words.is_match(&text));
+        Ok(Manifest { directory, table, mentions })
     };
     let paths: Vec<PathBuf> = paths.into_iter().collect();
     let results: Vec<_> = paths.par_iter().map(read).collect();
@@ -109,7 +114,7 @@ pub(super) fn of_texts(texts: &[(&str, &str)]) -> Vec<Package> {
         .filter(|(path, _)| Path::new(path).file_name().is_some_and(|n| n == "Cargo.toml"))
         .filter_map(|(path, text)| {
             let directory = Path::new(path).parent().unwrap_or(Path::new("")).to_path_buf();
-            Some(Manifest { directory, table: text.parse().ok()? })
+            Some(Manifest { directory, table: text.parse().ok()?, mentions: false })
         })
         .collect();
     build(&manifests, &BTreeMap::new())
@@ -119,13 +124,16 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or(text)
 }
 
-/// Versions in the `Cargo.lock` of each directory with a manifest: package name -> versions.
+/// Versions in each `Cargo.lock` at or above a manifest that mentions a client: package name -> versions.
 fn locks(manifests: &[Manifest]) -> BTreeMap<PathBuf, BTreeMap<String, Vec<String>>> {
     let read = |directory: &PathBuf| {
         let text = std::fs::read_to_string(directory.join("Cargo.lock")).ok()?;
         Some((directory.clone(), locked(&text)))
     };
-    let directories: Vec<PathBuf> = manifests.iter().map(|m| m.directory.clone()).collect();
+    let all: BTreeSet<&Path> = manifests.iter().map(|m| m.directory.as_path()).collect();
+    let mentioning = manifests.iter().filter(|m| m.mentions);
+    let above = mentioning.flat_map(|m| m.directory.ancestors()).filter(|dir| all.contains(dir));
+    let directories: BTreeSet<PathBuf> = above.map(Path::to_path_buf).collect();
     directories.par_iter().filter_map(read).collect()
 }
 
@@ -293,7 +301,12 @@ pub(super) fn normal(path: &Path) -> PathBuf {
 
 /// Index of the package a file belongs to: the one with the nearest manifest above it.
 pub(super) fn owner(packages: &[Package], file: &Path) -> Option<usize> {
-    file.ancestors().skip(1).find_map(|dir| packages.binary_search_by(|p| p.directory.as_path().cmp(dir)).ok())
+    owner_of_folder(packages, file.parent()?)
+}
+
+/// Index of the package that the files of a folder belong to.
+pub(super) fn owner_of_folder(packages: &[Package], folder: &Path) -> Option<usize> {
+    folder.ancestors().find_map(|dir| packages.binary_search_by(|p| p.directory.as_path().cmp(dir)).ok())
 }
 
 /// Packages that depend on one of `clients` (real package names), directly or through packages of the workspace.

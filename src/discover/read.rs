@@ -1,6 +1,7 @@
 //! Reading one file: limits, encodings, lock words.
 
 use crate::frontend::pooler;
+use crate::model::{Reach, Word};
 use crate::source::{Language, Problem, ProblemKind};
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
 use std::io::Read;
@@ -12,19 +13,48 @@ const MAX_RUST: u64 = 8 << 20;
 const MAX_OTHER: u64 = 100 << 20;
 
 /// Finds lock words, in any case.
-pub(super) struct Searcher(Option<AhoCorasick>);
+pub(super) struct Searcher {
+    /// `None`: every file matches.
+    automaton: Option<AhoCorasick>,
+    reaches: Vec<Reach>,
+}
 
 impl Searcher {
     /// A searcher for the given words; without words every file matches.
-    pub(super) fn new(words: &[String]) -> Searcher {
-        let automaton = AhoCorasickBuilder::new().ascii_case_insensitive(true).build(words).ok();
-        Searcher(automaton.filter(|_| !words.is_empty()))
+    pub(super) fn new<'w>(words: impl Iterator<Item = &'w Word>) -> Searcher {
+        let (texts, reaches): (Vec<&str>, Vec<Reach>) = words.map(|word| (word.text.as_str(), word.reach)).unzip();
+        let automaton = AhoCorasickBuilder::new().ascii_case_insensitive(true).build(&texts).ok();
+        Searcher { automaton: automaton.filter(|_| !texts.is_empty()), reaches }
     }
 
-    /// Whether the bytes hold one of the words.
-    pub(super) fn matches(&self, bytes: &[u8]) -> bool {
-        self.0.as_ref().is_none_or(|words| words.is_match(bytes))
+    /// The furthest reach of the words that the bytes hold.
+    pub(super) fn reach(&self, bytes: &[u8]) -> Option<Reach> {
+        let Some(automaton) = &self.automaton else { return Some(Reach::Everywhere) };
+        // Most files have no word at all, and that is known sooner than where the words of the others stand.
+        if !automaton.is_match(bytes) {
+            return None;
+        }
+        let mut best = None;
+        for hit in automaton.find_overlapping_iter(bytes) {
+            let reach = Some(self.reaches[hit.pattern().as_usize()]);
+            if reach > best && begins(bytes, hit.start()) {
+                best = reach;
+                if best == Some(Reach::Everywhere) {
+                    break;
+                }
+            }
+        }
+        best
     }
+}
+
+/// Whether a word can begin here: `lease` is in `job_lease` and `JobLease`, not in `release` or `Please`.
+fn begins(bytes: &[u8], at: usize) -> bool {
+    let (Some(before), Some(first)) = (at.checked_sub(1).and_then(|i| bytes.get(i)), bytes.get(at)) else {
+        return true;
+    };
+    let hump = before.is_ascii_lowercase() && first.is_ascii_uppercase();
+    hump || !(before.is_ascii_alphabetic() && first.is_ascii_alphabetic())
 }
 
 /// Whether a file with the name of a configuration speaks of a pooler or of connection strings. What such files look like only their

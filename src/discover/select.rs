@@ -1,15 +1,17 @@
 //! Which of the listed files are read, and which of those are kept.
 
+use super::module;
 use super::package::{self, Package};
 use super::read::{self, Searcher};
 use super::root::{Roots, report_path};
 use super::walk::Listing;
 use super::workspace::{Loaded, Unloaded, Workspace};
 use super::{Error, Request};
+use crate::model::{Reach, Word};
 use crate::source::{Language, Problem, ProblemKind};
 use rayon::prelude::*;
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
 
 /// What became of one file.
 enum Fate {
@@ -29,31 +31,47 @@ pub(super) fn select(
 ) -> Result<Workspace, Error> {
     let chosen = chosen(&packages, &request.packages)?;
     let reaching = package::reaching(&packages, &request.clients, request.include_tests);
-    let searcher = Searcher::new(&request.words);
+    let searcher = Searcher::new(request.words.iter());
+    let telling = Searcher::new(request.words.iter().filter(|word| word.reach == Reach::Everywhere));
     // Schema files say which inserts the database itself guards.
-    let keys = Searcher::new(&["unique".to_owned(), "primary key".to_owned()]);
+    let keys = ["unique", "primary key"].map(|text| Word { text: text.to_owned(), reach: Reach::Near });
+    let keys = Searcher::new(keys.iter());
     let Listing { files, mut skipped, problems: walk_problems, .. } = listing;
     if files.is_empty() {
         return Err(Error::Nothing(roots.written));
     }
     problems.extend(walk_problems);
     let root = &roots.root;
+    // Asked once a directory: finding the manifest above costs more than looking at most files.
+    let folders: HashSet<&Path> = files.iter().filter_map(|(path, _)| path.parent()).collect();
+    let owners: HashMap<&Path, Option<usize>> =
+        folders.into_par_iter().map(|folder| (folder, package::owner_of_folder(&packages, folder))).collect();
     let starts: BTreeSet<&PathBuf> = roots.starts.iter().collect();
     let fates: Vec<(bool, Fate)> = files
         .par_iter()
         .map_init(Vec::new, |buffer, (path, language)| {
-            let package = package::owner(&packages, path);
+            let package = path.parent().and_then(|folder| owners.get(folder).copied()).flatten();
             if let Some(chosen) = &chosen
                 && package.is_none_or(|p| !chosen.contains(&p))
                 && *language != Language::Config
             {
-                return (false, Fate::Rest(Unloaded { path: path.clone(), package, language: *language }));
+                return (
+                    false,
+                    Fate::Rest(Unloaded { path: path.clone(), package, language: *language, near: false, read: false }),
+                );
             }
             let named = starts.contains(path);
-            let rest = || Fate::Rest(Unloaded { path: path.clone(), package, language: *language });
-            if *language == Language::Rust && !named && package.is_some_and(|p| !reaching.contains(&p)) {
-                return (false, rest());
+            let rest =
+                |near| Fate::Rest(Unloaded { path: path.clone(), package, language: *language, near, read: true });
+            // What only tests reach is neither judged nor a caller that counts.
+            if *language == Language::Rust
+                && !named
+                && !request.include_tests
+                && module::context(package.and_then(|p| packages.get(p)), path, root).test
+            {
+                return (false, Fate::Nothing);
             }
+            let reaches = *language != Language::Rust || named || package.is_none_or(|p| reaching.contains(&p));
             let shown = report_path(root, path);
             if let Err(why) = read::bytes(path, *language, buffer) {
                 let message = format!("not read: {why}");
@@ -70,9 +88,14 @@ pub(super) fn select(
                 };
                 return (true, fate);
             }
-            let schema = *language == Language::Sql && keys.matches(buffer);
-            if !named && !schema && !searcher.matches(buffer) {
-                return (true, rest());
+            let schema = *language == Language::Sql && keys.reach(buffer).is_some();
+            let words = if reaches { &searcher } else { &telling };
+            if !named && !schema {
+                match words.reach(buffer) {
+                    None => return (true, rest(false)),
+                    Some(Reach::Near) => return (true, rest(true)),
+                    Some(Reach::Clients | Reach::Everywhere) => {}
+                }
             }
             if *language == Language::Rust && !named && read::is_generated(buffer) {
                 return (true, Fate::Generated(shown));
@@ -96,6 +119,7 @@ pub(super) fn select(
     workspace.skipped = skipped;
     workspace.problems = problems;
     workspace.keep(kept);
+    workspace.keep_near();
     workspace.problems.sort();
     Ok(workspace)
 }

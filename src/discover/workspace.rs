@@ -45,6 +45,10 @@ pub(super) struct Unloaded {
     pub path: PathBuf,
     pub package: Option<usize>,
     pub language: Language,
+    /// It holds a word that counts near files with lock words.
+    pub near: bool,
+    /// Its text was looked at, and counted.
+    pub read: bool,
 }
 
 /// What [`Workspace::more`] looks for: plain names, without their paths.
@@ -52,6 +56,8 @@ pub(super) struct Unloaded {
 pub struct Names {
     /// Files that call these: `name(`, `name::<`.
     pub called: BTreeSet<String>,
+    /// Files that call these as functions, not as methods: `name(` after anything but a dot.
+    pub free: BTreeSet<String>,
     /// Files that define these: `fn name`, `struct name`, `trait name`, `const name`, `macro_rules! name`, ..
     pub defined: BTreeSet<String>,
     /// Files that mention these as whole words, in any role.
@@ -61,7 +67,7 @@ pub struct Names {
 impl Names {
     /// Whether nothing is asked for.
     pub fn is_empty(&self) -> bool {
-        self.called.is_empty() && self.defined.is_empty() && self.mentioned.is_empty()
+        [&self.called, &self.free, &self.defined, &self.mentioned].iter().all(|names| names.is_empty())
     }
 }
 
@@ -119,17 +125,31 @@ impl Workspace {
     /// can reach or that can reach them. Returns the new files in path order. Nothing is loaded twice.
     pub fn more(&mut self, names: &Names) -> Vec<FileId> {
         let Some(finder) = Finder::new(names) else { return Vec::new() };
-        let near = super::package::near(&self.packages, &self.owners.values().copied().collect());
+        self.take(|_, bytes| finder.matches(bytes))
+    }
+
+    /// Loads the files that matter because another with lock words is near.
+    pub(super) fn keep_near(&mut self) -> Vec<FileId> {
+        self.take(|file, _| file.near)
+    }
+
+    /// Loads the files left that stand near the loaded ones and are wanted.
+    fn take(&mut self, wanted: impl Fn(&Unloaded, &[u8]) -> bool + Sync) -> Vec<FileId> {
+        let code: Vec<FileId> = self.sources.iter().filter(|f| f.language != Language::Config).map(|f| f.id).collect();
+        let owners: BTreeSet<usize> = code.iter().filter_map(|id| self.owners.get(id).copied()).collect();
+        let near = super::package::near(&self.packages, &owners);
+        // A file of no package may matter to all of them: migrations beside the workspace's members.
+        let all = code.iter().any(|id| !self.owners.contains_key(id));
         let root = &self.root;
         let found: Vec<(usize, Loaded)> = self
             .rest
             .par_iter()
             .enumerate()
-            .filter(|(_, file)| file.package.is_none_or(|p| near.contains(&p)))
+            .filter(|(_, file)| all || file.package.is_none_or(|p| near.contains(&p)))
             .map_init(Vec::new, |buffer, (index, file)| {
                 // A file that cannot be read was reported in the first round, or reaches no client.
                 read::bytes(&file.path, Language::Rust, buffer).ok()?;
-                let loaded = finder.matches(buffer).then(|| Loaded {
+                let loaded = wanted(file, buffer).then(|| Loaded {
                     path: file.path.clone(),
                     language: Language::Rust,
                     package: file.package,
@@ -139,13 +159,14 @@ impl Workspace {
             })
             .flatten()
             .collect();
+        let unread = found.iter().filter(|(i, _)| !self.rest[*i].read).count();
         let taken: BTreeSet<usize> = found.iter().map(|(i, _)| *i).collect();
         let mut index = 0;
         self.rest.retain(|_| {
             index += 1;
             !taken.contains(&(index - 1))
         });
-        self.files_read += found.len();
+        self.files_read += unread;
         self.keep(found.into_iter().map(|(_, loaded)| loaded).collect())
     }
 
@@ -272,14 +293,19 @@ struct Finder {
 #[derive(Clone, Copy)]
 enum Role {
     Called,
+    Free,
     Defined,
     Mentioned,
 }
 
 impl Finder {
     fn new(names: &Names) -> Option<Finder> {
-        let roles =
-            [(&names.called, Role::Called), (&names.defined, Role::Defined), (&names.mentioned, Role::Mentioned)];
+        let roles = [
+            (&names.called, Role::Called),
+            (&names.free, Role::Free),
+            (&names.defined, Role::Defined),
+            (&names.mentioned, Role::Mentioned),
+        ];
         let pairs: Vec<(&str, Role)> =
             roles.iter().flat_map(|(set, role)| set.iter().map(move |name| (name.as_str(), *role))).collect();
         let pairs: Vec<_> = pairs.into_iter().filter(|(name, _)| !name.is_empty()).collect();
@@ -298,7 +324,8 @@ impl Finder {
             }
             match self.roles[hit.pattern().as_usize()] {
                 Role::Mentioned => true,
-                Role::Called => {
+                Role::Free if matches!(before.trim_ascii_end(), [.., b'.'] | [.., b'f', b'n']) => false,
+                Role::Called | Role::Free => {
                     let after = after.trim_ascii_start();
                     after.starts_with(b"(") || after.starts_with(b"::<") || after.starts_with(b"!")
                 }
@@ -337,7 +364,8 @@ mod tests {
 
     fn finder(called: &[&str], defined: &[&str], mentioned: &[&str]) -> Finder {
         let set = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
-        Finder::new(&Names { called: set(called), defined: set(defined), mentioned: set(mentioned) }).unwrap()
+        let names = Names { called: set(called), defined: set(defined), mentioned: set(mentioned), ..Names::default() };
+        Finder::new(&names).unwrap()
     }
 
     #[test]
@@ -345,6 +373,10 @@ mod tests {
         let called = finder(&["take"], &[], &[]);
         assert!(called.matches(b"x.take (1)") && called.matches(b"take::<T>(1)"));
         assert!(!called.matches(b"fn mistake(x)") && !called.matches(b"let take = 1;"));
+        let names = Names { free: BTreeSet::from(["take".to_owned()]), ..Names::default() };
+        let free = Finder::new(&names).unwrap();
+        assert!(free.matches(b"lock::take(k)") && free.matches(b"= take (k)"));
+        assert!(!free.matches(b"x.take(k)") && !free.matches(b"async fn take(k)"));
         let defined = finder(&[], &["take"], &[]);
         assert!(defined.matches(b"pub async fn take<T>()") && !defined.matches(b"x.take()"));
         assert!(finder(&[], &[], &["Lock"]).matches(b"use a::{Lock};"));

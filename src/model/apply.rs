@@ -31,15 +31,16 @@ pub struct Missed {
 }
 
 /// Sets [`crate::ir::Call::effect`] of every call that matches a row. `versions` maps package names to the versions of
-/// `Cargo.lock`; where a crate is missing, rows are chosen by the number and shape of arguments.
-pub fn apply(program: &mut Program, models: &Models, versions: &Versions) -> Understood {
+/// `Cargo.lock`; where a crate is missing, rows are chosen by the number and shape of arguments. Code of tests is left as it
+/// is unless `tests` asks for it.
+pub fn apply(program: &mut Program, models: &Models, versions: &Versions, tests: bool) -> Understood {
     let mut found: Vec<(FunctionId, OpRef, RoundTrip)> = Vec::new();
     // Functions that run what their callers bring.
     let mut helpers: Vec<(FunctionId, Passed, &Row, Certainty)> = Vec::new();
     let mut result = Understood::default();
     let sql = crate::protocol::sql::Context::of(program);
     let imports = Imports::of(program, models);
-    for (id, function) in program.functions() {
+    for (id, function) in program.functions().filter(|(_, function)| tests || !function.test) {
         for (at, op, call) in function.calls() {
             if let Some(trip) = crate::protocol::sql::file_statement(program, id, at, call, &sql) {
                 found.push((id, at, trip));

@@ -417,14 +417,14 @@ pub struct Spec {
     pub note: Option<String>,
 }
 
-/// How much a word says about a file.
+/// Which files a word brings in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Weight {
     /// Makes the file worth parsing.
     Strong,
-    /// Only tells that the file may matter for one that is worth parsing.
-    Weak,
+    /// Makes the file worth parsing where a strong word stands in a package near its own.
+    Near,
     /// Not searched for.
     None,
 }
@@ -454,6 +454,9 @@ pub struct Head {
     /// Words that make a file worth parsing.
     #[serde(default)]
     pub words: Words,
+    /// Words of files that are worth parsing where a lock word stands in a package near theirs.
+    #[serde(default)]
+    pub near: Words,
     /// What stands behind a type of the crate: one server, several, a cluster.
     #[serde(default)]
     pub topology: std::collections::BTreeMap<String, Topology>,

@@ -17,7 +17,7 @@ pub(super) fn program(text: &str) -> (Program, Understood) {
     let unit = rust::lower(sources.get(id), &context);
     assert!(unit.problems.is_empty(), "{:?}", unit.problems);
     let mut program = Program::link(sources, vec![unit]);
-    let understood = apply(&mut program, Models::builtin(), &Versions::new());
+    let understood = apply(&mut program, Models::builtin(), &Versions::new(), true);
     (program, understood)
 }
 
@@ -320,7 +320,7 @@ fn lua_files_and_function_libraries() {
     let units = vec![lua(script), lua(library), lua(broken), rust::lower(sources.get(rust_file), &context)];
     assert_eq!(units[2].problems.len(), 1);
     let mut program = Program::link(sources, units);
-    let understood = apply(&mut program, Models::builtin(), &Versions::new());
+    let understood = apply(&mut program, Models::builtin(), &Versions::new(), true);
     assert_eq!(understood.missed, []);
     assert_eq!(
         trips(&program),
@@ -396,7 +396,7 @@ fn probe() {
             program.sources.iter().count(),
             program.functions.len()
         );
-        let understood = apply(&mut program, Models::builtin(), &Versions::new());
+        let understood = apply(&mut program, Models::builtin(), &Versions::new(), true);
         for function in program.functions.iter().filter(|function| !function.test) {
             for (_, op, call) in function.calls() {
                 let Some(effect) = &call.effect else { continue };

@@ -10,8 +10,19 @@ use super::{Models, Role, Weight};
 pub struct Word {
     /// Text in lower case.
     pub text: String,
-    /// Makes a file worth parsing; other words only tell that a file may matter for one that is.
-    pub strong: bool,
+    /// Which files it brings in.
+    pub reach: Reach,
+}
+
+/// Which files a word brings in. A later one includes the earlier ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// Those of packages near one that has a file with a stronger word.
+    Near,
+    /// Those of packages that reach a modelled client.
+    Clients,
+    /// Those of all packages: hardly anything but a lock in a store is called so, whatever crate stands between.
+    Everywhere,
 }
 
 /// All words, sorted by text: those of the protocols, of the model files, and the names of rows that take a lock.
@@ -22,32 +33,35 @@ pub fn words() -> &'static [Word] {
 
 /// Words of a set of models (the built-in ones with the user's own).
 pub fn of(models: &Models) -> Vec<Word> {
-    let mut words: BTreeMap<String, bool> = BTreeMap::new();
-    let mut add = |text: &str, strong: bool| {
-        let entry = words.entry(text.to_ascii_lowercase()).or_insert(false);
-        *entry |= strong;
+    let mut words: BTreeMap<String, Reach> = BTreeMap::new();
+    let mut add = |text: &str, reach: Reach| {
+        let entry = words.entry(text.to_ascii_lowercase()).or_insert(reach);
+        *entry = reach.max(*entry);
     };
-    for (text, strong) in crate::protocol::words() {
-        add(text, strong);
+    for (text, reach) in crate::protocol::words() {
+        add(text, reach);
     }
     for file in &models.files {
-        file.head.words.0.iter().for_each(|word| add(word, true));
+        file.head.words.0.iter().for_each(|word| add(word, Reach::Clients));
+        file.head.near.0.iter().for_each(|word| add(word, Reach::Near));
     }
     for row in &models.rows {
-        let names = row.path.0.iter().chain(&row.macros.0).map(|path| (path.rsplit("::").next().unwrap_or(path), true));
-        let names = names.chain(row.method.0.iter().map(|name| (name.as_str(), false)));
-        for (name, _) in names {
+        let paths = row.path.0.iter().chain(&row.macros.0).map(|path| path.rsplit("::").next().unwrap_or(path));
+        for name in paths.chain(row.method.0.iter().map(String::as_str)) {
             let takes = row.role == Role::Command && crate::protocol::redis::takes_by_name(&row.wire);
             match row.word {
-                Some(Weight::Strong) => add(name, true),
-                Some(Weight::Weak) => add(name, false),
+                Some(Weight::Strong) => add(name, Reach::Clients),
+                Some(Weight::Near) => add(name, Reach::Near),
                 Some(Weight::None) => {}
-                None if takes => add(name, true),
+                None if takes => {
+                    add(name, Reach::Clients);
+                    add(&format!(".{name}("), Reach::Everywhere);
+                }
                 None => {}
             }
         }
     }
-    words.into_iter().map(|(text, strong)| Word { text, strong }).collect()
+    words.into_iter().map(|(text, reach)| Word { text, reach }).collect()
 }
 
 #[cfg(test)]
@@ -56,7 +70,10 @@ mod tests {
 
     #[test]
     fn words_cover_the_usual_forms() {
-        let strong = |text: &str| words().iter().any(|w| w.strong && text.to_ascii_lowercase().contains(&w.text));
+        let reach = |text: &str| {
+            let text = text.to_ascii_lowercase();
+            words().iter().filter(|w| text.contains(&w.text)).map(|w| w.reach).max()
+        };
         for text in [
             "conn.set_nx(&key, 1)",
             ".arg(\"NX\")",
@@ -70,10 +87,15 @@ mod tests {
             "Script::new(UNLOCK)",
             "cmd(\"EVAL\")",
         ] {
-            assert!(strong(text), "{text}");
+            assert!(reach(text) >= Some(Reach::Clients), "{text}");
+        }
+        for text in ["use sqlx::PgPool;", "redis::cmd(\"DEL\")", "use diesel::prelude::*;"] {
+            assert_eq!(reach(text), Some(Reach::Near), "{text}");
         }
         for text in ["fn main() {}", "let x = map.get(&key);", "mutex.lock().unwrap()"] {
-            assert!(!strong(text), "{text}");
+            assert_eq!(reach(text), None, "{text}");
         }
+        assert_eq!(reach("funs.cache().set_nx(&key, &token)"), Some(Reach::Everywhere));
+        assert_eq!(reach("house.query(\"SELECT pg_advisory_lock(1)\")"), Some(Reach::Everywhere));
     }
 }

@@ -21,35 +21,37 @@ use crate::link::Program;
 use crate::model::{ReplyKind, Role, TypeRole};
 use crate::source::{Language, Span};
 
-/// Words of the text search, and whether each makes a file worth parsing.
-pub const WORDS: &[(&str, bool)] = &[
-    ("\"nx\"", true),
-    ("'nx'", true),
-    (" nx ", true),
-    ("::nx", true),
-    ("conditional_set", true),
-    ("setnx", true),
-    ("set_if_not_exist", true),
-    ("redis.call", true),
-    ("redis.pcall", true),
-    ("\"eval\"", true),
-    ("\"evalsha\"", true),
-    ("\"fcall\"", true),
-    ("script::new", true),
-    ("script::from_lua", true),
-    ("invoke_script", true),
-    ("evalsha", true),
-    ("\"watch\"", true),
-    ("watch_before", true),
-    ("delifeq", true),
-    ("delex", true),
-    ("del_ex", true),
-    ("ifeq", true),
-    ("\"persist\"", false),
-    ("\"expire\"", false),
-    ("\"pexpire\"", false),
-    ("\"del\"", false),
+/// Words of the text search: each makes a file worth parsing.
+pub const WORDS: &[&str] = &[
+    "\"nx\"",
+    "'nx'",
+    " nx ",
+    "::nx",
+    "conditional_set",
+    "setnx",
+    "set_if_not_exist",
+    "\"eval\"",
+    "\"evalsha\"",
+    "\"fcall\"",
+    "script::new",
+    "script::from_lua",
+    "invoke_script",
+    "evalsha",
+    "\"watch\"",
+    "watch_before",
+    "delifeq",
+    "delex",
+    "del_ex",
+    "ifeq",
+    "transaction_async",
+    "redis::transaction",
 ];
+
+/// Words of scripts, whatever runs them.
+pub const TELLING_WORDS: &[&str] = &["redis.call", "redis.pcall"];
+
+/// Commands that matter for a lock which another file takes.
+pub const NEAR_WORDS: &[&str] = &["\"persist\"", "\"expire\"", "\"pexpire\"", "\"del\""];
 
 /// Commands that take a key if nobody has it.
 const TAKING: &[&str] = &["SETNX", "MSETNX", "HSETNX"];

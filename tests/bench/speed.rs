@@ -20,7 +20,7 @@ fn main() {
     let rounds: u32 = args.get(1).map_or(3, |n| n.parse().expect("ROUNDS is a number"));
     let words: Vec<String> = leaselint::model::words_of(Models::builtin())
         .into_iter()
-        .filter(|word| word.strong)
+        .filter(|word| word.reach > leaselint::model::Reach::Near)
         .map(|word| word.text)
         .collect();
 

@@ -22,7 +22,7 @@ pub(super) fn program(texts: &[(&str, &str)]) -> Program {
         })
         .collect();
     let mut program = Program::link(workspace.sources, units);
-    apply(&mut program, Models::builtin(), &Versions::new());
+    apply(&mut program, Models::builtin(), &Versions::new(), true);
     program
 }
 
@@ -362,7 +362,7 @@ fn probe() {
             named.iter_mut().filter(|(p, _)| p.ends_with(".sql")).map(|(p, u)| (p.clone(), u)).collect();
         frontend::sql::supersede(&mut scripts);
         let mut program = Program::link(workspace.sources, named.into_iter().map(|(_, u)| u).collect());
-        let understood = apply(&mut program, Models::builtin(), &Versions::new());
+        let understood = apply(&mut program, Models::builtin(), &Versions::new(), true);
         for problem in &program.problems {
             println!("PROBLEM {} {}", problem.path, problem.message);
         }
