@@ -4,6 +4,7 @@
 //! means for locks is the business of the protocol modules; see [`crate::protocol`].
 
 mod apply;
+mod head;
 mod matching;
 mod parse;
 mod row;
@@ -11,6 +12,7 @@ mod version;
 mod words;
 
 pub use apply::{Missed, Understood, apply};
+pub use head::{Head, Topology};
 pub use matching::{Imports, Match, Versions, receiver_types};
 pub use parse::{File, Models};
 pub use row::*;

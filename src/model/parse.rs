@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use super::head::Head;
 use super::matching::{loose, loose_type};
-use super::row::{Head, Row, Spec, TypeRole};
+use super::row::{Row, Spec, TypeRole};
 use super::version::Range;
 
 /// The model files that are part of the program.
