@@ -5,6 +5,7 @@
 
 mod apply;
 mod head;
+mod houses;
 mod matching;
 mod parse;
 mod row;

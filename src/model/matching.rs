@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::houses::Houses;
 use super::{Models, Role, Row, TypeRole};
 use crate::ir::{Call, CallValue, Callee, Certainty, Function, FunctionId, Operand, Ty};
 use crate::link::Program;
@@ -9,9 +10,13 @@ use crate::link::Program;
 /// Crate versions from `Cargo.lock`: package name -> version; and the features asked for: `fred/default-nil-types` -> empty.
 pub type Versions = BTreeMap<String, String>;
 
-/// What each module imports, with the crates' first names.
+/// What the program says of crates, before any call is looked at.
 #[derive(Clone, Debug, Default)]
-pub struct Imports(HashMap<String, Vec<String>>);
+pub struct Imports {
+    /// What each module imports, with the crates' first names.
+    modules: HashMap<String, Vec<String>>,
+    houses: Houses,
+}
 
 impl Imports {
     /// Imports of all modules of the program; a glob ends in `::*`.
@@ -24,7 +29,7 @@ impl Imports {
             }
             modules.entry(import.module.clone()).or_default().push(path);
         }
-        Imports(modules)
+        Imports { modules, houses: Houses::of(program, models) }
     }
 }
 
@@ -174,6 +179,13 @@ impl Models {
                 if let Some(row) = types.iter().find_map(|ty| rows.iter().find(|row| self.receiver_fits(row, ty))) {
                     return Some(Match { row, certainty: Certainty::Full, receiver: true });
                 }
+                if imports.houses.answer(program, self, function, call) {
+                    // redis-rs set the names that such crates pass on.
+                    let row = self
+                        .house_rows(call)
+                        .min_by_key(|row| (self.files[row.file].head.krate != "redis", !row.versions.is_current()));
+                    return row.map(|row| Match { row, certainty: Certainty::Name, receiver: true });
+                }
                 // The type of another crate that no row names: a wrapper, if the name is one of the client's alone.
                 let foreign =
                     |ty: &String| ty.contains("::") && !ty.starts_with("std::") && program.type_def(ty).is_none();
@@ -243,7 +255,7 @@ impl Models {
         let head = &self.files[row.file].head;
         let krate = head.names.0.first().cloned().unwrap_or_else(|| head.krate.replace('-', "_"));
         let mut found = None;
-        for path in imports.0.get(&function.module)? {
+        for path in imports.modules.get(&function.module)? {
             if head.imports.0.contains(path) {
                 return Some(Certainty::Inferred);
             }
