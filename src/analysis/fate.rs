@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::flow::{bound, reads, tested};
 use super::shapes;
 use crate::ir::{Call, Callee, EdgeKind, Function, Guard, OpKind, Operand, Pattern, Rvalue, Var};
+use crate::link::Program;
 
 /// What becomes of the payload of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +23,16 @@ pub enum Fate {
 }
 
 /// The fate of the success payload of `dst` (a `Result` whose error layer may be tested without seeing the payload).
-pub fn payload(f: &Function, dst: Var) -> Fate {
+pub fn payload(program: &Program, f: &Function, dst: Var) -> Fate {
+    follow(program, f, dst, false)
+}
+
+/// The fate of the whole of `dst`: a test that only tells `Ok` from `Err` counts.
+pub fn whole(program: &Program, f: &Function, dst: Var) -> Fate {
+    follow(program, f, dst, true)
+}
+
+fn follow(program: &Program, f: &Function, dst: Var, whole: bool) -> Fate {
     let mut fate = Fate::Unseen;
     let mut seen = BTreeSet::new();
     let mut work = vec![dst];
@@ -43,7 +53,8 @@ pub fn payload(f: &Function, dst: Var) -> Fate {
                     | Rvalue::Field(..)
                     | Rvalue::Cast(..)
                     | Rvalue::Binary(..)
-                    | Rvalue::Unary(..),
+                    | Rvalue::Unary(..)
+                    | Rvalue::Matches(..),
                 ) => work.extend(op.dst),
                 OpKind::Let(Rvalue::Format(_) | Rvalue::Unknown(_)) => fate = fate.max(Fate::Logged),
                 OpKind::Let(Rvalue::Variant(path, _)) if matches!(shapes::last(path), "Ok" | "Some") => {
@@ -54,8 +65,10 @@ pub fn payload(f: &Function, dst: Var) -> Fate {
                 OpKind::Drop(_) => {}
                 OpKind::Call(call) => match &call.callee {
                     Callee::Method(name) if keeps(name) || asks(name) => work.extend(op.dst),
+                    Callee::Method(name) if name == "map" && ignores(program, f, call) => {}
+                    Callee::Method(name) if maps(name) => work.extend(op.dst),
                     Callee::Method(name) if matches!(name.as_str(), "is_err" | "is_ok" | "ok" | "err") => {
-                        if name == "ok" {
+                        if whole || name == "ok" {
                             work.extend(op.dst);
                         }
                     }
@@ -69,12 +82,34 @@ pub fn payload(f: &Function, dst: Var) -> Fate {
                 continue;
             }
             match &edge.guard {
-                Guard::Matches(_, pattern) if layer_only(pattern, edge.kind, &mut work) => {}
+                Guard::Matches(_, pattern) if layer_only(pattern, edge.kind, &mut work) && !whole => {}
                 _ => fate = fate.max(Fate::Tested),
             }
         }
     }
     fate
+}
+
+/// Combinators whose result is made of the payload by a closure.
+fn maps(name: &str) -> bool {
+    matches!(name, "map" | "and_then" | "map_or" | "map_or_else" | "is_ok_and" | "is_some_and" | "filter" | "then")
+}
+
+/// `map(|_| ..)`: the closure does not look at the payload.
+fn ignores(program: &Program, f: &Function, call: &Call) -> bool {
+    let Some(Operand::Var(var, _)) = call.args.get(1) else { return false };
+    let made = f.ops().find_map(|(_, op)| match &op.kind {
+        OpKind::Let(Rvalue::Closure(id, _)) if op.dst == Some(*var) => Some(program.function(*id)),
+        _ => None,
+    });
+    let Some(closure) = made else { return false };
+    let Some(param) = closure.params.first() else { return true };
+    let mut read =
+        closure.blocks.iter().flat_map(|b| &b.edges).any(|e| tested(&e.guard).is_some_and(|x| is(x, *param)));
+    for (_, op) in closure.ops().filter(|(_, op)| !matches!(op.kind, OpKind::Drop(_))) {
+        reads(op, |x| read |= is(x, *param));
+    }
+    !read
 }
 
 fn is(operand: &Operand, var: Var) -> bool {
@@ -142,7 +177,7 @@ pub fn looks_only(call: &Call) -> bool {
 
 /// Methods whose answer is a fact about the payload.
 fn asks(name: &str) -> bool {
-    matches!(name, "is_some" | "is_none" | "as_deref" | "as_ref" | "as_str" | "eq" | "ne" | "clone")
+    matches!(name, "is_some" | "is_none" | "as_deref" | "as_ref" | "as_str" | "eq" | "ne" | "clone" | "rows_affected")
 }
 
 fn keeps(name: &str) -> bool {

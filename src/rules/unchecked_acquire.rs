@@ -175,7 +175,7 @@ fn handed_on(cx: &Context<'_>, function: FunctionId, held: &Held) -> bool {
     let Some(dst) = held.dst else { return false };
     let trip = origin_call(cx.program, held.via[0]).and_then(|c| c.effect.as_ref());
     let silent = trip.and_then(|t| t.reply.as_ref()).is_some_and(|r| r.held == r.lost);
-    !silent && fate::payload(cx.program.function(function), dst) == Fate::Handed
+    !silent && fate::payload(cx.program, cx.program.function(function), dst) == Fate::Handed
 }
 
 fn finding(cx: &Context<'_>, lock: &Lock, function: FunctionId, held: &Held) -> Finding {

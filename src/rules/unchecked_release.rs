@@ -1,10 +1,11 @@
 //! `unchecked-release`: the answer of an owner-checked release is thrown away, so nobody learns that the lock was lost.
 
-use crate::analysis::fate::{self, Fate};
+use std::collections::BTreeSet;
+
 use crate::analysis::lock::Use;
-use crate::analysis::origin_call;
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::ir::{EffectKind, FunctionKind, LockKind, OwnerCheck, Shape};
+use crate::ir::{EffectKind, LockKind, OwnerCheck};
+use crate::rule::answers::{Heed, Lost};
 use crate::rule::{Context, Group, Rule};
 
 /// The rule.
@@ -17,45 +18,24 @@ pub const RULE: Rule = Rule {
 };
 
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
+    let mut done = BTreeSet::new();
     for release in &cx.locks.releases {
         let EffectKind::Release(r) = &release.effect.kind else { continue };
         let checked = matches!(r.check, OwnerCheck::Token(_))
             || (r.check == OwnerCheck::Server && r.kind == LockKind::Session && !r.all);
-        if checked && release.id.0.len() == 1 && !in_drop(cx, release) && unseen(cx, release) {
-            findings.push(finding(cx, release));
+        if !checked || cx.in_drop(release.function) {
+            continue;
+        }
+        for lost in cx.lost_answers(release, Heed::Logging) {
+            if !cx.in_drop(lost.site.function) && !cx.fails_after(lost.site) && done.insert(lost.site) {
+                findings.push(finding(cx, release, &lost));
+            }
         }
     }
 }
 
-/// A release in a `Drop`, or in a task that a `Drop` starts, is best effort: nobody is left to tell.
-fn in_drop(cx: &Context<'_>, release: &Use) -> bool {
-    let mut at = Some(release.function);
-    while let Some(id) = at {
-        let f = cx.program.function(id);
-        if f.kind == FunctionKind::Drop {
-            return true;
-        }
-        at = f.parent;
-    }
-    false
-}
-
-fn unseen(cx: &Context<'_>, release: &Use) -> bool {
-    let site = release.site();
-    let f = cx.program.function(site.function);
-    let trip = origin_call(cx.program, site).and_then(|c| c.effect.as_ref());
-    let Some(reply) = trip.and_then(|t| t.reply.as_ref()) else { return false };
-    let silent = reply.held == reply.lost;
-    match f.op(site.at).dst {
-        // A type that cannot show the loss, wherever it goes.
-        Some(_) if silent => matches!(reply.held, Shape::Ok(_) | Shape::Unit),
-        Some(dst) => fate::payload(f, dst) == Fate::Unseen,
-        None => true,
-    }
-}
-
-fn finding(cx: &Context<'_>, release: &Use) -> Finding {
-    let span = cx.place(release);
+fn finding(cx: &Context<'_>, release: &Use, lost: &Lost) -> Finding {
+    let span = if lost.command { cx.answer_place(release) } else { cx.op_span(lost.site) };
     let session = matches!(&release.effect.kind, EffectKind::Release(r) if r.kind == LockKind::Session);
     let command = &release.effect.command;
     let (what, answer) = if session {
@@ -70,6 +50,9 @@ fn finding(cx: &Context<'_>, release: &Use) -> Finding {
     );
     f.confidence = cx.confidence(cx.certainty(release)).min(Confidence::High);
     f.caret = "nobody looks at the answer".into();
+    if !lost.command {
+        f.label(cx.answer_place(release), "the command");
+    }
     f.help = if session {
         "fetch the boolean and log or return an error when it is `false`: the section may have run without the lock"
             .into()

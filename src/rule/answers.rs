@@ -1,0 +1,230 @@
+//! Who learns what a release or renewal answered: followed from the command through the helpers around it to their callers.
+
+use std::collections::BTreeSet;
+
+use super::Context;
+use crate::analysis::fate::{self, Fate};
+use crate::analysis::lock::Use;
+use crate::analysis::slice::Slice;
+use crate::analysis::{flow_tested, origin_call};
+use crate::ir::{
+    Atomicity, BlockId, EdgeKind, Exit, Function, FunctionId, FunctionKind, HandleKind, OpKind, Rvalue, Shape, Site,
+    Var,
+};
+
+use crate::source::Span;
+
+/// What may be made of an answer without anybody having heard it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heed {
+    /// A log line is enough.
+    Logging,
+    /// Something must come of it.
+    Acting,
+}
+
+/// A call at which an answer gets lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lost {
+    /// The call.
+    pub site: Site,
+    /// It is the command itself, or a helper whose own result is thrown away.
+    pub command: bool,
+}
+
+/// What is asked about one call.
+#[derive(Clone, Copy)]
+struct Asked<'u> {
+    site: Site,
+    /// Its type cannot show the loss.
+    silent: bool,
+    command: bool,
+    heed: Heed,
+    /// Calls of neutral helpers that lead there, outermost first.
+    around: &'u [Site],
+    depth: u32,
+}
+
+impl Context<'_> {
+    /// The calls at which the answer of a command gets lost, innermost first: the command itself, or calls of the helpers
+    /// that hand it on. Empty where somebody hears it, or where that cannot be told.
+    pub fn lost_answers(&self, used: &Use, heed: Heed) -> Vec<Lost> {
+        let site = used.origin().site;
+        let trip = origin_call(self.program, site).and_then(|c| c.effect.as_ref());
+        let Some(reply) = trip.and_then(|t| t.reply.as_ref()) else { return Vec::new() };
+        let silent = reply.held == reply.lost;
+        if silent && !matches!(reply.held, Shape::Ok(_) | Shape::Unit) {
+            return Vec::new();
+        }
+        let mut out = BTreeSet::new();
+        let (_, around) = used.id.0.split_last().unwrap_or((&site, &[]));
+        self.follow(Asked { site, silent, command: true, heed, around, depth: 0 }, &mut out);
+        out.into_iter().collect()
+    }
+
+    fn follow(&self, asked: Asked<'_>, out: &mut BTreeSet<Lost>) {
+        let Asked { site, silent, command, heed, .. } = asked;
+        let f = self.program.function(site.function);
+        let lost = Lost { site, command };
+        let Some(dst) = f.op(site.at).dst else {
+            out.insert(lost);
+            return;
+        };
+        if silent {
+            // A type that cannot show the loss, wherever it goes.
+            out.insert(lost);
+            return;
+        }
+        match fate::payload(self.program, f, dst) {
+            Fate::Unseen => {
+                out.insert(lost);
+            }
+            Fate::Logged if heed == Heed::Acting => {
+                out.insert(lost);
+            }
+            Fate::Tested if heed == Heed::Acting && only_logged(f, dst) => {
+                out.insert(lost);
+            }
+            Fate::Returned => self.callers_of(asked, out),
+            Fate::Tested if decides(f) => self.callers_of(asked, out),
+            _ => {}
+        }
+    }
+
+    /// The same question about the calls of a helper that hands the answer on.
+    fn callers_of(&self, asked: Asked<'_>, out: &mut BTreeSet<Lost>) {
+        let f = self.program.function(asked.site.function);
+        if f.kind != FunctionKind::Item || asked.depth > 3 {
+            return;
+        }
+        // A neutral helper serves other keys too: only the calls that lead to this one count.
+        let (callers, around) = match asked.around.split_last() {
+            Some((last, rest)) => (std::slice::from_ref(last), rest),
+            None => (self.program.callers(asked.site.function), asked.around),
+        };
+        for site in callers.iter().copied().filter(|s| self.judged(s.function)) {
+            if !self.in_drop(site.function) {
+                let next = Asked { site, silent: false, command: false, around, depth: asked.depth + 1, ..asked };
+                self.follow(next, out);
+            }
+        }
+    }
+
+    /// Where the answer of a command comes back: its name, or the call that runs a script made elsewhere in the function.
+    pub fn answer_place(&self, used: &Use) -> Span {
+        let site = used.origin().site;
+        let whole = self.whole(site);
+        let span = used.effect.span;
+        let inside = span.file == whole.file && whole.start <= span.start && span.end <= whole.end;
+        let trip = origin_call(self.program, site).and_then(|c| c.effect.as_ref());
+        let script = trip.is_some_and(|t| t.atomicity == Atomicity::Script && t.handle.kind != HandleKind::Transaction);
+        if script && !inside { self.op_span(site) } else { span }
+    }
+
+    /// Whether a function is a `Drop`, or a task or closure of one: nobody is left to tell.
+    pub fn in_drop(&self, id: FunctionId) -> bool {
+        let mut at = Some(id);
+        while let Some(id) = at {
+            let f = self.program.function(id);
+            if f.kind == FunctionKind::Drop {
+                return true;
+            }
+            at = f.parent;
+        }
+        false
+    }
+
+    /// Whether nothing but logging becomes of the whole result of a call, its error included.
+    pub fn result_ignored(&self, site: Site) -> bool {
+        let f = self.program.function(site.function);
+        let Some(dst) = f.op(site.at).dst else { return true };
+        match fate::whole(self.program, f, dst) {
+            Fate::Unseen | Fate::Logged => true,
+            Fate::Tested => only_logged(f, dst),
+            _ => false,
+        }
+    }
+
+    /// Whether every way on from a call leaves the function with an error: what failed there is told.
+    pub fn fails_after(&self, site: Site) -> bool {
+        let f = self.program.function(site.function);
+        let slice = Slice::of(f);
+        let exits: Vec<_> = f
+            .ops()
+            .filter(|(at, op)| {
+                matches!(&op.kind, OpKind::Return(_, exit) if *exit != Exit::Diverge) && slice.reaches(site.at, *at)
+            })
+            .collect();
+        !exits.is_empty()
+            && exits.iter().all(|(at, op)| match &op.kind {
+                OpKind::Return(_, Exit::Question) => true,
+                OpKind::Return(value, _) => f.block(at.block).ops.iter().any(|o| makes_error(o, value)),
+                _ => false,
+            })
+    }
+}
+
+/// Whether the op makes the `Err` that a value is.
+fn makes_error(op: &crate::ir::Op, value: &crate::ir::Operand) -> bool {
+    let is = |v: Var| matches!(value, crate::ir::Operand::Var(x, _) if *x == v);
+    op.dst.is_some_and(is)
+        && matches!(&op.kind, OpKind::Let(Rvalue::Variant(path, _)) if path.rsplit("::").next() == Some("Err"))
+}
+
+/// The function answers yes or no itself: what it tested decides what it says.
+fn decides(f: &Function) -> bool {
+    let ret = match f.ret.last() {
+        "Option" => return true,
+        last if last.ends_with("Result") => f.ret.success(),
+        _ => f.ret.clone(),
+    };
+    !ret.is_unit() && !ret.is_unknown()
+}
+
+/// Each test of the answer leads to the same place, whatever it says, with nothing but logging on the way.
+fn only_logged(f: &Function, dst: Var) -> bool {
+    let slice = Slice::of(f);
+    let mut tests = 0;
+    for (index, block) in f.blocks.iter().enumerate() {
+        let asks = block.edges.iter().any(|e| flow_tested(&e.guard).is_some_and(|x| slice.sources(x).contains(&dst)));
+        if !asks {
+            continue;
+        }
+        tests += 1;
+        let ways: Vec<BTreeSet<BlockId>> = block
+            .edges
+            .iter()
+            .filter(|e| e.kind != EdgeKind::Cancel)
+            .map(|e| quiet_way(f, e.to, BlockId(index as u32)))
+            .collect();
+        let Some((first, rest)) = ways.split_first() else { return false };
+        if !first.iter().any(|b| rest.iter().all(|way| way.contains(b))) {
+            return false;
+        }
+    }
+    tests > 0
+}
+
+/// The blocks that control surely passes from `from` on while nothing but logging happens.
+fn quiet_way(f: &Function, from: BlockId, test: BlockId) -> BTreeSet<BlockId> {
+    let mut way = BTreeSet::new();
+    let mut at = from;
+    while at != test && way.insert(at) {
+        let block = f.block(at);
+        let acts = block.ops.iter().any(|op| match &op.kind {
+            OpKind::Call(call) => !fate::looks_only(call),
+            OpKind::Store(..) | OpKind::Return(..) => true,
+            // An answer of its own, for a variable that other ways set too.
+            OpKind::Let(Rvalue::Tuple(list)) => !list.is_empty(),
+            OpKind::Let(Rvalue::Use(_) | Rvalue::Variant(..) | Rvalue::Struct(..)) => true,
+            OpKind::Let(_) => op.dst.is_some_and(|dst| f.var(dst).name.is_some()),
+            OpKind::Drop(_) => false,
+        });
+        let mut next = block.edges.iter().filter(|e| e.kind != EdgeKind::Cancel);
+        match (acts, next.next(), next.next()) {
+            (false, Some(edge), None) => at = edge.to,
+            _ => break,
+        }
+    }
+    way
+}
