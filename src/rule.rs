@@ -3,8 +3,10 @@
 pub mod answers;
 pub mod context;
 mod gates;
+pub mod lengths;
 pub mod loops;
 pub mod page;
+pub mod rounds;
 pub mod tasks;
 
 pub use context::Context;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::analysis::lock::{Decision, Lock, Use};
 use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{Backend, EffectKind, Lit, Ttl, Value};
-use crate::rule::loops::innermost;
+use crate::ir::{Backend, EffectKind, TimeUnit, Ttl};
+use crate::rule::lengths::Length;
+use crate::rule::rounds::Round;
 use crate::rule::{Context, Group, Rule};
 use crate::source::Span;
 
@@ -19,103 +20,106 @@ pub const RULE: Rule = Rule {
 };
 
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
-    let mut found: BTreeMap<Span, Finding> = BTreeMap::new();
+    let mut found: BTreeMap<Span, (f64, Finding)> = BTreeMap::new();
     for lock in cx.locks.locks.iter().filter(|l| l.decision == Decision::Lock) {
         for renewal in lock.prolongs.keys().map(|p| &cx.locks.prolongs[*p]) {
             let (EffectKind::Renew(_) | EffectKind::Expire(_)) = &renewal.effect.kind else { continue };
             if lock.acquire().is_none_or(|a| a.backend == Backend::Consul) {
                 continue;
             }
-            let Some(ttl) = shortest(lock, renewal) else { continue };
-            if let Some((span, period)) = period(cx, renewal)
-                && period * 2 >= ttl
-                && cx.judged(renewal.function)
-            {
-                found.entry(span).or_insert_with(|| finding(cx, lock, renewal, span, period, ttl));
+            for round in cx.rounds(renewal) {
+                let Some(pace) = pace(cx, lock, renewal, &round) else { continue };
+                let worse = found.get(&pace.span).is_none_or(|(ratio, _)| *ratio < pace.ratio);
+                // Half, but for what rounding takes away.
+                if pace.ratio > 0.499 && worse && cx.judged(round.site.function) {
+                    found.insert(pace.span, (pace.ratio, finding(cx, lock, renewal, &pace)));
+                }
             }
         }
     }
-    findings.extend(found.into_values());
+    findings.extend(found.into_values().map(|(_, f)| f));
 }
 
-/// The shorter of what the acquire and the renewal set, in nanoseconds, where both are known.
-fn shortest(lock: &Lock, renewal: &Use) -> Option<u128> {
-    let own = match &renewal.effect.kind {
-        EffectKind::Renew(r) => constant(&r.ttl),
-        EffectKind::Expire(e) => constant(&e.ttl),
-        _ => None,
-    };
-    let first = lock.acquire().and_then(|a| constant(&a.ttl));
-    match (own, first) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
+/// How often a lease is renewed.
+struct Pace {
+    /// Where the period is made.
+    span: Span,
+    /// Period by expiry.
+    ratio: f64,
+    /// Period and expiry, where they are constants.
+    fixed: Option<(u128, u128)>,
 }
 
-fn constant(ttl: &Ttl) -> Option<u128> {
-    match ttl {
-        Ttl::After(value, _) => duration(value),
-        _ => None,
-    }
-}
-
-fn duration(value: &Value) -> Option<u128> {
-    match value {
-        Value::Const(Lit::Duration(ns)) if *ns > 0 => Some(*ns),
-        _ => None,
-    }
-}
-
-/// The one pause in the loop around the renewal: where it is made, and its length. Several pauses, or one that is not
-/// known, say nothing.
-fn period(cx: &Context<'_>, renewal: &Use) -> Option<(Span, u128)> {
-    let mut site = renewal.site();
-    for _ in 0..3 {
-        let f = cx.program.function(site.function);
-        if let Some(rounds) = innermost(f, site.at) {
-            let reached = cx.analyzer.reached(site.function);
-            let mut pauses =
-                reached.iter().filter(|r| rounds.contains(r.via[0].at)).filter_map(|r| match &r.effect.kind {
-                    EffectKind::Sleep(value) => Some((r.effect.span, value.clone())),
-                    _ => None,
-                });
-            let first = pauses.next()?;
-            if pauses.next().is_some() {
-                return None;
+/// The period of the renewal in one loop, compared with the shortest expiry that the acquire or the renewal sets.
+fn pace(cx: &Context<'_>, lock: &Lock, renewal: &Use, round: &Round) -> Option<Pace> {
+    let id = round.site.function;
+    let reached = cx.analyzer.reached(id);
+    let own = reached.iter().find(|r| r.via[0] == round.site && r.origin == renewal.origin());
+    let mut expiries: Vec<Length> = own.map_or_else(Vec::new, |r| cx.ttl_lengths(id, ttl_of(&r.effect.kind)));
+    expiries.extend(cx.ttl_lengths(renewal.function, ttl_of(&renewal.effect.kind)));
+    expiries.extend(cx.ttl_lengths(lock.taken.function, ttl_of(&lock.taken.effect.kind)));
+    let mut best: Option<Pace> = None;
+    for pause in cx.pauses(round) {
+        let EffectKind::Sleep(value) = &pause.effect.kind else { continue };
+        for period in cx.lengths(id, value, TimeUnit::Duration) {
+            for ttl in &expiries {
+                let Some(ratio) = period.ratio(ttl) else { continue };
+                if best.as_ref().is_none_or(|b| b.ratio < ratio) {
+                    let span = cx.divided(pause.via[0]).unwrap_or(pause.effect.span);
+                    best = Some(Pace { span, ratio, fixed: period.fixed().zip(ttl.fixed()) });
+                }
             }
-            return duration(&first.1).map(|d| (first.0, d));
-        }
-        match cx.program.callers(site.function) {
-            [one] => site = *one,
-            _ => return None,
         }
     }
-    None
+    best
 }
 
-fn finding(cx: &Context<'_>, lock: &Lock, renewal: &Use, span: Span, period: u128, ttl: u128) -> Finding {
+fn ttl_of(kind: &EffectKind) -> &Ttl {
+    match kind {
+        EffectKind::Renew(r) => &r.ttl,
+        EffectKind::Expire(e) => &e.ttl,
+        EffectKind::Acquire(a) => &a.ttl,
+        _ => &Ttl::Unknown,
+    }
+}
+
+fn finding(cx: &Context<'_>, lock: &Lock, renewal: &Use, pace: &Pace) -> Finding {
     let key = cx.show(renewal.function, crate::analysis::lock::key(&renewal.effect));
     let text = |ns: u128| format!("{:?}", std::time::Duration::from_nanos(ns as u64));
-    let (severity, what) = if period >= ttl {
+    let (severity, what) = if pace.ratio >= 0.999 {
         (Severity::Error, "the lease ends before it is renewed")
-    } else if period * 2 > ttl {
+    } else if pace.ratio > 0.501 {
         (Severity::Warning, "one late renewal loses the lease")
     } else {
         (Severity::Note, "one failed renewal loses the lease")
     };
-    let message = format!("`{key}` lives for {} and is renewed every {}: {what}", text(ttl), text(period));
-    let mut f = Finding::new(&RULE, span, message).at_most(severity);
+    let (message, lives, sleeps) = match pace.fixed {
+        Some((period, ttl)) => (
+            format!("`{key}` lives for {} and is renewed every {}: {what}", text(ttl), text(period)),
+            format!("for {}", text(ttl)),
+            format!("sleeps for {}", text(period)),
+        ),
+        None => {
+            let share = match pace.ratio {
+                r if r >= 0.999 => "the whole of its expiry",
+                r if r > 0.501 => "more than half of its expiry",
+                _ => "half of its expiry",
+            };
+            (
+                format!("`{key}` is renewed after {share}: {what}"),
+                "with its expiry".into(),
+                format!("sleeps for {share}"),
+            )
+        }
+    };
+    let mut f = Finding::new(&RULE, pace.span, message).at_most(severity);
     f.confidence = cx.confidence(cx.certainty(renewal));
     f.caret = "the period of the renewal".into();
     f.label(cx.place(renewal), "renewed here");
     f.label(cx.place(&lock.taken), "taken here");
     f.help = "renew after a third of the expiry, so that one renewal may fail and be tried again".into();
-    f.step(Actor::A, cx.place(&lock.taken), format!("takes `{key}` for {}", text(ttl)));
-    f.step(
-        Actor::A,
-        span,
-        format!("sleeps for {}, and a little longer: the runtime is busy, the network slow", text(period)),
-    );
+    f.step(Actor::A, cx.place(&lock.taken), format!("takes `{key}` {lives}"));
+    f.step(Actor::A, pace.span, format!("{sleeps}, and a little longer: the runtime is busy, the network slow"));
     f.step(Actor::Store, cx.place(&lock.taken), format!("the lease on `{key}` expires"));
     f.step(Actor::B, cx.place(&lock.taken), format!("acquires `{key}` while A still works"));
     f.lock = Some(cx.key(lock));
