@@ -11,6 +11,7 @@ mod leaked_lock;
 mod lock_on_pool;
 mod missing_ttl;
 mod reentrant_acquire;
+mod release_before_commit;
 mod release_unheld;
 mod renew_failure_ignored;
 mod renew_interval;
@@ -48,6 +49,7 @@ static RULES: &[Rule] = &[
     bare_del::RULE,
     check_then_del::RULE,
     release_unheld::RULE,
+    release_before_commit::RULE,
     leaked_lock::RULE,
     unchecked_release::RULE,
     bare_renew::RULE,

@@ -90,7 +90,7 @@ fn length(value: &Value, unit: u128, depth: u32) -> Option<Length> {
             },
             // At least what is not the constant floor.
             ("max", [x, floor] | [floor, x]) if number(floor).is_some() && number(x).is_none() => again(x, unit),
-            ("max", [x, floor]) if matches!(floor, Value::Const(_)) => again(x, unit),
+            ("max", [x, Value::Const(_)]) => again(x, unit),
             _ => None,
         },
         Value::Call(call) => {
