@@ -3,7 +3,7 @@
 use super::flow::bound;
 use super::{Analyzer, origin_call};
 use crate::ir::{
-    Call, Effect, EffectKind, Function, FunctionId, Guard, Handle, HandleKind, OpKind, Operand, RoundTrip, Rvalue,
+    Call, Effect, EffectKind, Function, FunctionId, Guard, Handle, HandleKind, LockKind, OpKind, Operand, RoundTrip, Rvalue,
     Site, Use, Value, Var,
 };
 use crate::model::Models;
@@ -78,6 +78,13 @@ fn unwraps(name: &str) -> bool {
 pub fn trip<'a>(a: &Analyzer<'a>, site: Site) -> Option<&'a RoundTrip> {
     let program: &'a crate::link::Program = a.program;
     origin_call(program, site)?.effect.as_deref()
+}
+
+/// Whether the exchange at a site frees a session lock as well: several statements in one text, or a routine of the
+/// database that takes and frees.
+pub fn gives_back_itself(a: &Analyzer<'_>, site: Site) -> bool {
+    let frees = |e: &Effect| matches!(&e.kind, EffectKind::Release(r) if r.kind == LockKind::Session);
+    trip(a, site).is_some_and(|trip| trip.effects.iter().any(frees))
 }
 
 /// The connection of the command at the end of `via`, seen from the function of its first site.
@@ -218,7 +225,6 @@ pub fn called_on(a: &Analyzer<'_>, function: FunctionId, var: Var, names: &[&str
 
 /// Whether the effect changes rows: a write, or a claim, renewal or release of a row that is a lease.
 pub fn changes_rows(effect: &Effect) -> bool {
-    use crate::ir::LockKind;
     match &effect.kind {
         EffectKind::Write(_) => true,
         EffectKind::Acquire(acquire) => acquire.kind == LockKind::LeaseRow,

@@ -69,7 +69,8 @@ impl Index {
         for (id, function) in program.functions() {
             if function.kind == FunctionKind::Macro {
                 index.macros.entry(function.path.clone()).or_default().push(id);
-            } else {
+            } else if function.kind != FunctionKind::SqlBody || function.has_body() {
+                // A routine without body was defined anew by a later migration.
                 index.by_path.entry(function.path.clone()).or_default().push(id);
             }
             if let Some(parent) = function.parent

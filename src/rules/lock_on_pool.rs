@@ -43,10 +43,7 @@ fn is_session(lock: &Lock) -> bool {
 fn on_pool(cx: &Context<'_>, lock: &Lock) -> Vec<Run> {
     let a = cx.analyzer;
     // Several statements in one text run on one connection.
-    let one_text = database::trip(a, lock.taken.origin().site).is_some_and(|trip| {
-        trip.effects.iter().any(|e| matches!(&e.kind, EffectKind::Release(r) if r.kind == LockKind::Session))
-    });
-    if one_text {
+    if database::gives_back_itself(a, lock.taken.origin().site) {
         return Vec::new();
     }
     database::runs(a, &lock.taken.id.0, |run| run.handle.kind == HandleKind::Pool)

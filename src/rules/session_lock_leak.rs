@@ -59,6 +59,9 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             continue;
         }
         let via = &exits[0].lock.via;
+        if database::gives_back_itself(cx.analyzer, lock.taken.origin().site) {
+            continue;
+        }
         let Some(handle) = database::seen(cx.analyzer, via) else { continue };
         let run = Run { via: via.clone(), handle };
         let Some(connection) = pooled(cx, &run) else { continue };
