@@ -22,8 +22,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use crate::ir::{
-    Acquire, Call, Effect, EffectKind, FunctionId, FunctionKind, LockKind, OpKind, Release, Rvalue, Site, TimeUnit,
-    Ttl, Ty, Value,
+    Acquire, Call, Effect, EffectKind, FunctionId, FunctionKind, LockKind, OpKind, Piece, Release, Rvalue, Site, TimeUnit,
+    Ttl, Ty, Value, Var,
 };
 use crate::link::Program;
 use crate::link::matching::{may_match, must_match};
@@ -238,7 +238,7 @@ impl<'p> Analyzer<'p> {
     }
 
     /// What dropping a value of a workspace struct does for the lock it stands for; `None` if it stands for none.
-    fn carry_of(&self, path: &str) -> Option<Carry> {
+    pub fn carry_of(&self, path: &str) -> Option<Carry> {
         if let Some(known) = self.carries.borrow().get(path) {
             return *known;
         }
@@ -249,14 +249,28 @@ impl<'p> Analyzer<'p> {
         } else {
             let own = self.program.functions().filter(|(_, f)| f.owner.as_deref() == Some(path));
             let releases = |id: FunctionId| {
+                let own = |v: &Var| self.program.function(id).var(*v).name.as_deref() == Some("self");
+                let method = self.program.function(id).params.first().is_some_and(own);
                 self.releases(id).iter().any(|freed| {
-                    matches!(self.comparable(id, &freed.release.key), Value::TypeField(owner, _) if owner == path)
+                    let key = &freed.release.key;
+                    let mut by_self = false;
+                    matches!(self.comparable(id, key), Value::TypeField(owner, _) if owner == path)
+                        || method && freed.release.kind == LockKind::Session && held_in(key, &mut by_self) && by_self
                 })
             };
             own.into_iter().any(|(id, _)| releases(id)).then_some(Carry::Nothing)
         };
         self.carries.borrow_mut().insert(path.to_string(), carry);
         carry
+    }
+
+    /// What dropping does for the lock object that the function builds, if it builds one.
+    pub(crate) fn guard_made(&self, id: FunctionId) -> Option<Carry> {
+        self.program.function(id).ops().find_map(|(_, op)| match &op.kind {
+            OpKind::Let(Rvalue::Struct(path, ..)) => self.carry_of(path),
+            OpKind::Let(Rvalue::Closure(inner, _)) => self.guard_made(*inner),
+            _ => None,
+        })
     }
 
     /// Whether a value of the type can hold a lock object of the workspace (itself, or in `Option`, `Result`, a field).
@@ -365,6 +379,23 @@ impl Relation {
     /// May be the same key.
     pub fn possible(self) -> bool {
         self != Relation::Other
+    }
+}
+
+/// Whether a key is made of nothing but fields of `self` and constants: the object knows which lock it is.
+fn held_in(key: &Value, own: &mut bool) -> bool {
+    match key {
+        Value::Field(base, _) if matches!(**base, Value::Param(0)) => {
+            *own = true;
+            true
+        }
+        Value::Const(_) | Value::Path(_) => true,
+        Value::Field(base, _) => held_in(base, own),
+        Value::Call(call) => !call.args.is_empty() && call.args.iter().all(|v| held_in(v, own)),
+        Value::Template(pieces) => pieces.iter().all(|p| !matches!(p, Piece::Hole(v) if !held_in(v, own))),
+        Value::Aggregate(_, fields) => fields.iter().all(|(_, v)| held_in(v, own)),
+        Value::Operation(_, list) => list.iter().all(|v| held_in(v, own)),
+        _ => false,
     }
 }
 

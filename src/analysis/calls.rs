@@ -260,7 +260,11 @@ impl<'p> Explorer<'_, 'p> {
         self.observe_reached(at, call, targets, &state);
         let mut out = Vec::new();
         if live.len() < targets.len() || live.is_empty() {
-            out.push(self.neutral(dst, targets, args, state.clone()));
+            let mut after = self.neutral(dst, targets, args, state.clone());
+            for target in targets {
+                self.constructed(*target, dst, &mut after);
+            }
+            out.push(after);
         }
         for target in live {
             let f = self.a.program.function(target);
@@ -275,10 +279,27 @@ impl<'p> Explorer<'_, 'p> {
             let mut states = self.apply(at, dst, call, target, known, own);
             for s in &mut states {
                 self.arrive(f, &moved, dst, s);
+                self.constructed(target, dst, s);
             }
             out.extend(states);
         }
         out
+    }
+
+    /// A lock object that a constructor builds while locks are held stands for them.
+    fn constructed(&self, target: FunctionId, dst: Option<Var>, state: &mut State) {
+        let takes = |r: &super::summary::Reached| matches!(r.effect.kind, EffectKind::Acquire(_));
+        if !state.locks.values().any(|s| *s == Status::Held) {
+            return;
+        }
+        if let Some(dst) = dst
+            && let Some(carry) = self.a.guard_made(target)
+            && !self.a.reached(target).iter().any(takes)
+        {
+            let mut val = state.get(dst);
+            self.burden(state, &mut val, carry);
+            state.set(dst, val);
+        }
     }
 
     /// A workspace call without lock effects.

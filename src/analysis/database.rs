@@ -3,7 +3,7 @@
 use super::flow::bound;
 use super::{Analyzer, origin_call};
 use crate::ir::{
-    Call, Effect, EffectKind, Function, FunctionId, Guard, Handle, HandleKind, LockKind, OpKind, Operand, RoundTrip, Rvalue,
+    Call, Effect, EffectKind, Function, FunctionId, Guard, Handle, HandleKind, LockKind, Op, OpKind, OpRef, Operand, RoundTrip, Rvalue,
     Site, Use, Value, Var,
 };
 use crate::model::Models;
@@ -193,12 +193,12 @@ pub fn is_on(a: &Analyzer<'_>, function: FunctionId, operand: &Operand, var: Var
     protocol::root(a.program.function(function), operand) == Some(var)
 }
 
-/// Whether the connection in `var` goes on to other code: returned, stored, captured or moved into a call.
-pub fn handed_on(a: &Analyzer<'_>, function: FunctionId, var: Var) -> bool {
+/// Where the connection in `var` goes on to other code: returned, stored, captured or moved into a call.
+pub fn handed_on(a: &Analyzer<'_>, function: FunctionId, var: Var) -> Vec<OpRef> {
     let f = a.program.function(function);
     let mine = |x: &Operand| is_on(a, function, x, var);
     let moved = |x: &Operand| matches!(x, Operand::Var(_, Use::Move)) && mine(x);
-    f.ops().any(|(_, op)| match &op.kind {
+    let hands = |op: &Op| match &op.kind {
         OpKind::Return(x, _) | OpKind::Store(_, _, x) => mine(x),
         OpKind::Let(Rvalue::Closure(_, list)) => list.iter().any(moved),
         OpKind::Let(Rvalue::Variant(_, list) | Rvalue::Tuple(list) | Rvalue::Array(list) | Rvalue::Unknown(list)) => {
@@ -209,7 +209,8 @@ pub fn handed_on(a: &Analyzer<'_>, function: FunctionId, var: Var) -> bool {
             call.effect.is_none() && call.name() != "drop" && call.args.iter().skip(method(call)).any(moved)
         }
         _ => false,
-    })
+    };
+    f.ops().filter(|(_, op)| hands(op)).map(|(at, _)| at).collect()
 }
 
 fn method(call: &Call) -> usize {

@@ -259,6 +259,7 @@ impl<'a, 'p> Explorer<'a, 'p> {
             return;
         }
         for (lock, status) in &state.locks {
+            let carry = val.carries.iter().find(|(l, _)| l == lock).map(|(_, c)| *c);
             self.a.log.borrow_mut().leavings.push(Leaving {
                 function: self.id,
                 at: Some(at),
@@ -266,7 +267,8 @@ impl<'a, 'p> Explorer<'a, 'p> {
                 ret: val.shape.clone(),
                 lock: self.held[*lock as usize].clone(),
                 status: *status,
-                carried: val.carries.iter().any(|(l, _)| l == lock),
+                carried: carry.is_some(),
+                carry,
                 proven: state.proven,
             });
         }

@@ -359,15 +359,6 @@ fn whole_story(a: &Analyzer<'_>, id: FunctionId, reached: &Reached) -> bool {
     })
 }
 
-/// Whether the function builds an object that stands for a held lock.
-fn makes_guard(a: &Analyzer<'_>, id: FunctionId) -> bool {
-    a.program.function(id).ops().any(|(_, op)| match &op.kind {
-        crate::ir::OpKind::Let(crate::ir::Rvalue::Struct(path, ..)) => a.carry_of(path).is_some(),
-        crate::ir::OpKind::Let(crate::ir::Rvalue::Closure(inner, _)) => makes_guard(a, *inner),
-        _ => false,
-    })
-}
-
 fn same_crate(a: &Analyzer<'_>, x: FunctionId, y: FunctionId) -> bool {
     let krate = |id| a.program.function(id).module.split("::").next().unwrap_or("").to_string();
     krate(x) == krate(y)
@@ -417,7 +408,7 @@ fn definite_use(a: &Analyzer<'_>, id: FunctionId, reached: &Reached) -> Option<U
         return None;
     }
     let renews = matches!(reached.effect.kind, EffectKind::Expire(_) | EffectKind::Renew(_)) && named_renewal(a, id);
-    if !(api || strong(&key) || lockish(a, id) || renews || makes_guard(a, id) || whole_story(a, id, reached)) {
+    if !(api || strong(&key) || lockish(a, id) || renews || a.guard_made(id).is_some() || whole_story(a, id, reached)) {
         return None;
     }
     Some(Use { id: (reached.via.clone(), reached.origin.effect), function: id, effect: reached.effect.clone(), key })

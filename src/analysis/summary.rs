@@ -198,6 +198,8 @@ pub struct Leaving {
     pub status: Status,
     /// The returned value stands for it.
     pub carried: bool,
+    /// What dropping the returned value does for it.
+    pub carry: Option<Carry>,
     /// Proven path.
     pub proven: bool,
 }

@@ -159,9 +159,9 @@ impl Reading<'_> {
 pub fn round_trip(request: Request<'_>, context: &Context) -> Option<RoundTrip> {
     let mut found: Option<(Vec<Effect>, Atomicity, Option<Reply>)> = None;
     let mut differs = false;
-    // One of several texts: that with a lock counts, and only may have run.
-    for value in request.text.alternatives() {
-        let Some(text) = Text::of(value) else { continue };
+    // One of several texts: that with the most to lose counts, and only may have run.
+    for value in request.text.alternatives().iter().flat_map(Text::spelled_out) {
+        let Some(text) = Text::of(&value) else { continue };
         let reading = Reading {
             text: &text,
             binds: &request.binds,
@@ -176,7 +176,7 @@ pub fn round_trip(request: Request<'_>, context: &Context) -> Option<RoundTrip> 
             Some(before) if before.0 == one.0 => Some(before),
             Some(before) => {
                 differs = true;
-                Some(if has_lock(&before.0) || !has_lock(&one.0) { before } else { one })
+                Some(if weight(&before.0) >= weight(&one.0) { before } else { one })
             }
         };
     }
@@ -197,10 +197,17 @@ pub fn round_trip(request: Request<'_>, context: &Context) -> Option<RoundTrip> 
     })
 }
 
-fn has_lock(effects: &[Effect]) -> bool {
-    effects.iter().any(|e| {
-        matches!(e.kind, EffectKind::Acquire(_) | EffectKind::Release(_) | EffectKind::Renew(_) | EffectKind::Expire(_))
-    })
+/// How much there is to lose: a session lock outlives its transaction, any other lock does not.
+fn weight(effects: &[Effect]) -> u8 {
+    let session = |kind: &EffectKind| match kind {
+        EffectKind::Acquire(a) => a.kind == LockKind::Session,
+        EffectKind::Release(r) => r.kind == LockKind::Session,
+        _ => false,
+    };
+    match () {
+        () if effects.iter().any(|e| session(&e.kind)) => 2,
+        () => u8::from(effects.iter().any(|e| e.kind.is_lock())),
+    }
 }
 
 fn read(reading: &Reading<'_>, request: &Request<'_>) -> (Vec<Effect>, Atomicity, Option<Reply>) {

@@ -8,7 +8,7 @@ use crate::analysis::origin_call;
 use crate::analysis::slice::Slice;
 use crate::analysis::summary::{Relation, Status};
 use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{Backend, Call, EffectKind, FunctionId, HandleKind, LockKind, Operand, Site, Use, Value, Var};
+use crate::ir::{Backend, Call, FunctionId, HandleKind, LockKind, Operand, Site, Use, Value, Var};
 use crate::rule::{Context, Group, Rule};
 
 /// The rule.

@@ -1,5 +1,6 @@
 //! `session-lock-leak`: a connection goes back to its pool with a session lock.
 
+mod guards;
 mod routines;
 
 use std::collections::BTreeMap;
@@ -70,14 +71,14 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         }
         let released = exits.iter().any(|e| e.status == Status::Released);
         let handed_on = database::handed_on(cx.analyzer, function, connection);
-        if handed_on && !released {
-            continue;
-        }
+        let slice = Slice::of(cx.program.function(function));
+        let kept = |e: &Leaving| e.at.is_some_and(|at| !handed_on.iter().any(|on| *on == at || slice.reaches(*on, at)));
+        let fails = |e: &Leaving| e.exit == Exit::Question || matches!(e.ret, Shape::Err(_));
         let mut leaks: Vec<&Leaving> = exits
             .iter()
             .copied()
             .filter(|e| e.status == Status::Held && e.proven && !e.carried)
-            .filter(|e| !handed_on || e.exit == Exit::Question || matches!(e.ret, Shape::Err(_)))
+            .filter(|e| kept(e) || released && fails(e))
             .collect();
         leaks.sort_by_key(|e| e.at);
         leaks.dedup_by_key(|e| e.at);
@@ -85,6 +86,8 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             findings.push(leaked(cx, lock, &run, &leaks, released));
         } else if let Some((work, unlock)) = unlock_after_error(cx, lock, &run) {
             findings.push(refused(cx, lock, &run, work, unlock));
+        } else if let Some(guard) = guards::let_go(cx, index, function, &exits, &log.leavings) {
+            findings.push(guards::finding(cx, lock, &run, &guard));
         }
     }
 }

@@ -23,6 +23,28 @@ impl Text {
         constant.then_some(out)
     }
 
+    /// The texts that a template can be where one of its holes is one of several texts, as when the name of a function is
+    /// chosen by a flag.
+    pub fn spelled_out(value: &Value) -> Vec<Value> {
+        let Value::Template(pieces) = value else { return vec![value.clone()] };
+        let choice = pieces.iter().find_map(|p| match p {
+            Piece::Hole(join @ Value::Join(list)) => {
+                let texts = list.iter().all(|v| matches!(v, Value::Const(Lit::Str(_)) | Value::Template(_)));
+                texts.then_some((join, list))
+            }
+            _ => None,
+        });
+        let Some((join, list)) = choice else { return vec![value.clone()] };
+        let with = |text: &Value| {
+            let piece = |p: &Piece| match p {
+                Piece::Hole(hole) if hole == join => Piece::Hole(text.clone()),
+                other => other.clone(),
+            };
+            Value::Template(pieces.iter().map(piece).collect())
+        };
+        list.iter().map(with).collect()
+    }
+
     fn push(&mut self, value: &Value, depth: usize) {
         match value {
             Value::Const(Lit::Str(s)) => self.sql.push_str(s),
