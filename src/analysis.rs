@@ -22,8 +22,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use crate::ir::{
-    Acquire, Call, Effect, EffectKind, FunctionId, FunctionKind, LockKind, OpKind, Piece, Release, Rvalue, Site, TimeUnit,
-    Ttl, Ty, Value, Var,
+    Acquire, Call, Effect, EffectKind, FunctionId, FunctionKind, LockKind, OpKind, Piece, Release, Rvalue, Site,
+    TimeUnit, Ttl, Ty, Value, Var,
 };
 use crate::link::Program;
 use crate::link::matching::{may_match, must_match};

@@ -3,8 +3,8 @@
 use super::flow::bound;
 use super::{Analyzer, origin_call};
 use crate::ir::{
-    Call, Effect, EffectKind, Function, FunctionId, Guard, Handle, HandleKind, LockKind, Op, OpKind, OpRef, Operand, RoundTrip, Rvalue,
-    Site, Use, Value, Var,
+    Call, Effect, EffectKind, Function, FunctionId, Guard, Handle, HandleKind, LockKind, Op, OpKind, OpRef, Operand,
+    RoundTrip, Rvalue, Site, Use, Value, Var,
 };
 use crate::model::Models;
 use crate::protocol;

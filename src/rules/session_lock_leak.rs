@@ -1,6 +1,7 @@
 //! `session-lock-leak`: a connection goes back to its pool with a session lock.
 
 mod guards;
+mod lent;
 mod routines;
 
 use std::collections::BTreeMap;
@@ -49,14 +50,15 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             scopes.entry((lock, leaving.function)).or_default().push(leaving);
         }
     }
-    for ((index, function), exits) in scopes {
+    for ((index, function), exits) in &scopes {
+        let (index, function) = (*index, *function);
         let lock = &cx.locks.locks[index];
         let session = lock.acquire().is_some_and(|a| a.kind == LockKind::Session && a.form == AcquireForm::LockApi);
         if !session || apart.contains_key(&index) || log.cut.contains(&function) {
             continue;
         }
         if cx.program.function(function).kind == FunctionKind::SqlBody {
-            findings.extend(routines::leaked(cx, lock, function, &exits));
+            findings.extend(routines::leaked(cx, lock, function, exits));
             continue;
         }
         let via = &exits[0].lock.via;
@@ -65,7 +67,14 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         }
         let Some(handle) = database::seen(cx.analyzer, via) else { continue };
         let run = Run { via: via.clone(), handle };
-        let Some(connection) = pooled(cx, &run) else { continue };
+        // A callee that gives the lock back on some paths is the one that forgets it on others.
+        if via.get(1).is_some_and(|inner| scopes.get(&(index, inner.function)).is_some_and(|e| lent::forgets(e))) {
+            continue;
+        }
+        let Some(connection) = pooled(cx, &run) else {
+            findings.extend(lent::leaked(cx, index, &run, exits, &log.leavings));
+            continue;
+        };
         if database::called_on(cx.analyzer, function, connection, ENDS) {
             continue;
         }
@@ -86,7 +95,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             findings.push(leaked(cx, lock, &run, &leaks, released));
         } else if let Some((work, unlock)) = unlock_after_error(cx, lock, &run) {
             findings.push(refused(cx, lock, &run, work, unlock));
-        } else if let Some(guard) = guards::let_go(cx, index, function, &exits, &log.leavings) {
+        } else if let Some(guard) = guards::let_go(cx, index, function, exits, &log.leavings) {
             findings.push(guards::finding(cx, lock, &run, &guard));
         }
     }

@@ -1,8 +1,8 @@
 //! Objects that keep the pooled connection of a session lock and do not unlock it when they are dropped.
 
+use crate::analysis::database::Run;
 use crate::analysis::lock::Lock;
 use crate::analysis::summary::{Carry, Leaving, Status};
-use crate::analysis::database::Run;
 use crate::finding::{Actor, Confidence, Finding};
 use crate::ir::{Backend, FunctionId, Ty};
 use crate::rule::Context;
@@ -51,7 +51,8 @@ pub(super) fn let_go(
     drops.sort();
     drops.dedup();
     let used = outside.iter().any(|e| matches!(e.status, Status::Released | Status::Escaped));
-    let offered = cx.program.function(function).public || outside.iter().any(|e| cx.program.function(e.function).public);
+    let offered =
+        cx.program.function(function).public || outside.iter().any(|e| cx.program.function(e.function).public);
     let name = path.rsplit("::").next().unwrap_or(&path).to_string();
     (!drops.is_empty() || !used && offered).then_some(LetGo { name, drops })
 }
