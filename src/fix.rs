@@ -1,4 +1,16 @@
-//! Applying edits: `--fix`, `--diff`, `--add-allow`.
+//! Repairs: which findings get one ([`offer`]), and applying edits: `--fix`, `--diff`, `--add-allow`.
+//!
+//! A repair is offered only where the whole edit is certain: it compiles as the code around it does, means the same but for
+//! the defect, is formatted, and leaves no finding of its rule. No repair changes a lock's key: old and new processes would
+//! hold "the same" lock together. Everything else stays text in a finding's help.
+
+mod advisory;
+mod expire;
+mod offer;
+mod reply;
+mod tree;
+
+pub use offer::offer;
 
 use crate::finding::Edit;
 use crate::source::{FileId, SourceFile, Sources};

@@ -6,6 +6,7 @@ use crate::analysis::Analyzer;
 use crate::analysis::lock::Locks;
 use crate::discover::Workspace;
 use crate::finding::{Confidence, Finding};
+use crate::fix;
 use crate::frontend::sql::{Dialect, schema::SchemaFacts};
 use crate::frontend::{self, pooler, pooler::PoolerFacts};
 use crate::ir::Unit;
@@ -118,6 +119,8 @@ struct Known {
     stats: Stats,
     /// Files that no crate root reaches.
     unreached: BTreeSet<FileId>,
+    /// Versions of the client crates.
+    versions: model::Versions,
 }
 
 fn understand(mut workspace: Workspace, options: &Options) -> Known {
@@ -173,7 +176,8 @@ fn understand(mut workspace: Workspace, options: &Options) -> Known {
         not_understood,
         unreached: workspace.unreached.iter().map(|id| workspace.sources.get(*id).path.clone()).collect(),
     };
-    Known { program, poolers, problems, stats, unreached: workspace.unreached }
+    let versions = versions(&workspace, &files, models);
+    Known { program, poolers, problems, stats, unreached: workspace.unreached, versions }
 }
 
 /// What the SQL files say of the schema; of a routine that several of them define, only the live definition stays.
@@ -197,7 +201,7 @@ fn analyse<T>(
     look: impl FnOnce(&Context<'_>, &[Finding]) -> T,
 ) -> (Outcome, T) {
     let known = understand(workspace, options);
-    let (mut findings, locks, seen) = judge(&known.program, &known.poolers, options, look);
+    let (mut findings, locks, seen) = judge(&known, options, look);
     // What no crate root reaches is probably not built: a finding there is less sure.
     for finding in findings.iter_mut().filter(|f| known.unreached.contains(&f.span.file)) {
         finding.confidence = match finding.confidence {
@@ -216,11 +220,11 @@ fn analyse<T>(
 
 /// Explores the program and asks every rule.
 fn judge<T>(
-    program: &Program,
-    poolers: &PoolerFacts,
+    known: &Known,
     options: &Options,
     look: impl FnOnce(&Context<'_>, &[Finding]) -> T,
 ) -> (Vec<Finding>, BTreeSet<String>, T) {
+    let Known { program, poolers, versions, .. } = known;
     let analyzer = Analyzer::new(program, options.include_tests);
     let locks = Locks::decide(&analyzer, options.include_tests);
     let context =
@@ -234,6 +238,7 @@ fn judge<T>(
     let path = |f: &Finding| program.sources.get(f.span.file).path.clone();
     findings.sort_by_cached_key(|f| (path(f), f.span, f.rule, f.message.clone()));
     findings.dedup_by(|a, b| a.rule == b.rule && a.span == b.span);
+    fix::offer(&context, versions, &mut findings);
     let keys = locks.locks.iter().map(|lock| context.show(lock.taken.function, &lock.taken.key)).collect();
     let seen = look(&context, &findings);
     (findings, keys, seen)

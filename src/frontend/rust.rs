@@ -12,8 +12,8 @@ mod items;
 mod lower;
 mod macro_rules;
 mod names;
-mod parse;
-mod places;
+pub(crate) mod parse;
+pub(crate) mod places;
 mod types;
 mod words;
 

@@ -10,15 +10,15 @@ use syn::{ImplItem, Item, TraitItem};
 pub(super) const MAX_DEPTH: usize = 256;
 
 /// What could be parsed of a file.
-pub(super) struct Parsed<'a> {
-    pub(super) places: Places<'a>,
-    pub(super) items: Vec<Item>,
+pub(crate) struct Parsed<'a> {
+    pub(crate) places: Places<'a>,
+    pub(crate) items: Vec<Item>,
     pub(super) problems: Vec<Problem>,
     pub(super) opaque: Vec<Span>,
 }
 
 /// Parses a file.
-pub(super) fn parse(file: &SourceFile) -> Parsed<'_> {
+pub(crate) fn parse(file: &SourceFile) -> Parsed<'_> {
     let base = prefix_len(&file.text);
     let places = Places::new(file, file.text[..base].chars().count());
     let mut parsed = Parsed { places, items: Vec::new(), problems: Vec::new(), opaque: Vec::new() };

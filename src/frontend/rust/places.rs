@@ -10,7 +10,7 @@ use syn::{Attribute, Expr, Pat, Path, PathArguments, Signature, Visibility};
 
 /// Maps token spans to places in the file.
 #[derive(Clone, Copy)]
-pub(super) struct Places<'a> {
+pub(crate) struct Places<'a> {
     file: &'a SourceFile,
     /// Characters of line 1 that were cut off before lexing (byte-order mark, shebang).
     prefix: usize,
@@ -27,22 +27,22 @@ impl<'a> Places<'a> {
     }
 
     /// The span of one token or joined tokens.
-    pub(super) fn span(&self, token: Token) -> Span {
+    pub(crate) fn span(&self, token: Token) -> Span {
         Span::new(self.file.id, self.offset(token.start()), self.offset(token.end()))
     }
 
     /// From the start of one token to the end of another.
-    pub(super) fn between(&self, first: Token, last: Token) -> Span {
+    pub(crate) fn between(&self, first: Token, last: Token) -> Span {
         Span::new(self.file.id, self.offset(first.start()), self.offset(last.end()))
     }
 
     /// The whole expression.
-    pub(super) fn expr(&self, expr: &Expr) -> Span {
+    pub(crate) fn expr(&self, expr: &Expr) -> Span {
         self.between(first(expr), last(expr))
     }
 
     /// The whole pattern.
-    pub(super) fn pat(&self, pat: &Pat) -> Span {
+    pub(crate) fn pat(&self, pat: &Pat) -> Span {
         match pat {
             Pat::Ident(p) if p.by_ref.is_none() && p.mutability.is_none() && p.subpat.is_none() => {
                 self.span(p.ident.span())
