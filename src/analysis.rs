@@ -94,6 +94,8 @@ pub struct Nested {
     pub outer: Rc<Held>,
     /// Key of the second acquisition.
     pub key: Value,
+    /// Its owner: for lease services the lease or session.
+    pub token: Value,
     /// Calls that lead to it from `function`.
     pub via: Vec<Site>,
     /// Proven path.
@@ -411,6 +413,7 @@ pub(crate) fn key_of(effect: &Effect) -> Option<&Value> {
         EffectKind::Renew(r) => Some(&r.key),
         EffectKind::Expire(e) => Some(&e.key),
         EffectKind::Read(crate::ir::Resource::Key(_, key)) => Some(key),
+        EffectKind::Look(look) => Some(&look.key),
         EffectKind::Write(w) => match &w.resource {
             crate::ir::Resource::Key(_, key) => Some(key),
             _ => None,

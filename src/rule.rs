@@ -1,5 +1,6 @@
 //! What a rule is.
 
+pub mod advice;
 pub mod answers;
 pub mod context;
 mod gates;

@@ -7,7 +7,9 @@ mod constant_token;
 mod fail_open_acquire;
 mod guard_dropped;
 mod hashtext_key;
+mod herd_watch;
 mod leaked_lock;
+mod lease_no_keepalive;
 mod lock_on_pool;
 mod missing_ttl;
 mod reentrant_acquire;
@@ -56,6 +58,7 @@ static RULES: &[Rule] = &[
     renew_failure_ignored::RULE,
     renew_interval::RULE,
     renew_without_cancel::RULE,
+    lease_no_keepalive::RULE,
     unfenced_write::RULE,
     watch_on_shared_connection::RULE,
     session_lock_pooler::RULE,
@@ -63,4 +66,5 @@ static RULES: &[Rule] = &[
     session_lock_leak::RULE,
     xact_lock_autocommit::RULE,
     row_lock_autocommit::RULE,
+    herd_watch::RULE,
 ];

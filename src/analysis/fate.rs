@@ -177,7 +177,24 @@ pub fn looks_only(call: &Call) -> bool {
 
 /// Methods whose answer is a fact about the payload.
 fn asks(name: &str) -> bool {
-    matches!(name, "is_some" | "is_none" | "as_deref" | "as_ref" | "as_str" | "eq" | "ne" | "clone" | "rows_affected")
+    matches!(
+        name,
+        "is_some"
+            | "is_none"
+            | "as_deref"
+            | "as_ref"
+            | "as_str"
+            | "eq"
+            | "ne"
+            | "clone"
+            | "rows_affected"
+            // Of a response.
+            | "status"
+            | "is_success"
+            | "is_client_error"
+            | "error_for_status"
+            | "error_for_status_ref"
+    )
 }
 
 fn keeps(name: &str) -> bool {

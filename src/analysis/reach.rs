@@ -144,9 +144,11 @@ impl Explorer<'_, '_> {
         for target in targets {
             for inner in self.a.reached(*target).iter() {
                 if let EffectKind::Acquire(acquire) = &inner.effect.kind {
-                    let key = self.a.rebase(&acquire.key, call, self.id, *target);
+                    let mut acquire = acquire.clone();
+                    acquire.key = self.a.rebase(&acquire.key, call, self.id, *target);
+                    acquire.token = self.a.rebase(&acquire.token, call, self.id, *target);
                     let via = std::iter::once(site).chain(inner.via.iter().copied()).collect();
-                    self.nest(acquire, key, via, state);
+                    self.nest(&acquire, via, state);
                 }
                 if matches!(inner.effect.kind, EffectKind::Acquire(_) | EffectKind::Release(_)) {
                     continue;
@@ -159,15 +161,16 @@ impl Explorer<'_, '_> {
     }
 
     /// Notes an acquisition of a key that is held.
-    pub(super) fn nest(&self, acquire: &crate::ir::Acquire, key: Value, via: Vec<Site>, state: &State) {
+    pub(super) fn nest(&self, acquire: &crate::ir::Acquire, via: Vec<Site>, state: &State) {
         for (lock, _) in state.locks.iter().filter(|(_, status)| **status == Status::Held) {
             let outer = &self.held[*lock as usize];
             let same = outer.acquire.backend == acquire.backend && outer.acquire.kind == acquire.kind;
-            if same && outer.via != via && self.a.relate(&key, &outer.acquire.key) == Relation::Must {
+            if same && outer.via != via && self.a.relate(&acquire.key, &outer.acquire.key) == Relation::Must {
                 self.a.log.borrow_mut().nested.push(super::Nested {
                     function: self.id,
                     outer: outer.clone(),
-                    key: key.clone(),
+                    key: acquire.key.clone(),
+                    token: acquire.token.clone(),
                     via: via.clone(),
                     proven: state.proven,
                 });

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::flow::{bound, reads, tested};
 use crate::ir::{
-    BinaryOp, BlockId, Callee, EdgeKind, Function, FunctionId, Guard, Op, OpKind, OpRef, Operand, Rvalue, Var,
+    BinaryOp, BlockId, Call, Callee, EdgeKind, Function, FunctionId, Guard, Op, OpKind, OpRef, Operand, Rvalue, Var,
 };
 
 /// Data dependences of one function.
@@ -79,6 +79,15 @@ impl<'f> Slice<'f> {
     pub fn closures(&self, operand: &Operand) -> Vec<FunctionId> {
         let made = |op: &&'f Op| match &op.kind {
             OpKind::Let(Rvalue::Closure(id, _)) => Some(*id),
+            _ => None,
+        };
+        self.sources(operand).iter().flat_map(|v| self.defs.get(v).into_iter().flatten()).filter_map(made).collect()
+    }
+
+    /// Calls that take part in computing `operand`.
+    pub fn calls(&self, operand: &Operand) -> Vec<&'f Call> {
+        let made = |op: &&'f Op| match &op.kind {
+            OpKind::Call(call) => Some(&**call),
             _ => None,
         };
         self.sources(operand).iter().flat_map(|v| self.defs.get(v).into_iter().flatten()).filter_map(made).collect()

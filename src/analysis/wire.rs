@@ -116,7 +116,7 @@ impl<'p> Explorer<'_, 'p> {
                     dst: op.dst,
                 });
                 self.note_again(lock, &state);
-                self.nest(acquire, acquire.key.clone(), vec![self.site(at)], &state);
+                self.nest(acquire, vec![self.site(at)], &state);
                 let worlds =
                     [(Status::Held, World::Held), (Status::Lost, World::Lost), (Status::Failed, World::Failed)];
                 let mut out = Vec::new();

@@ -238,7 +238,12 @@ fn grant(site: &Site<'_>, call: &CallValue) -> Option<Ttl> {
     }
     let place = found.row.ttl.as_ref()?.arg?;
     let value = call.args.get(place + usize::from(found.receiver))?;
-    Some(ttl(value.clone(), TimeUnit::Seconds))
+    if found.row.unit.is_some() {
+        return Some(ttl(value.clone(), TimeUnit::Seconds));
+    }
+    let steps = found.row.ttl.iter().flat_map(|place| &place.path);
+    let value = steps.fold(value.clone(), |value, step| super::project(&value, step));
+    Some(consul::duration(&value).unwrap_or(Ttl::Managed))
 }
 
 /// Reply shapes by the row's kind of reply.

@@ -49,7 +49,7 @@ impl Context<'_> {
                     .any(|(a, b)| slice.sources(a).contains(&dst) != slice.sources(b).contains(&dst));
                 let in_closure = slice.closures(test).into_iter().any(|id| self.compares_its_argument(id));
                 let in_callee = call.effect.is_none() && call.targets.iter().any(|t| self.compares_a_read(*t));
-                if compared || in_closure || in_callee {
+                if compared || in_closure || in_callee || self.helper_compares(&slice, test, dst) {
                     return Some(read);
                 }
             }
@@ -94,6 +94,23 @@ impl Context<'_> {
                 from(a) != from(b)
             })
         })
+    }
+
+    /// Whether the test is the answer of a helper that compares what was read, its argument, with something else.
+    fn helper_compares(&self, slice: &Slice<'_>, test: &Operand, read: Var) -> bool {
+        slice.calls(test).into_iter().any(|call| {
+            let given = call.args.iter().position(|arg| slice.sources(arg).contains(&read));
+            given.is_some_and(|given| call.targets.iter().any(|id| self.compares_parameter(*id, given)))
+        })
+    }
+
+    /// Whether a function compares the parameter with something that does not come from it.
+    fn compares_parameter(&self, id: FunctionId, index: usize) -> bool {
+        let f = self.program.function(id);
+        let Some(param) = f.params.get(index) else { return false };
+        let slice = Slice::of(f);
+        let from = |o: &Operand| slice.sources(o).contains(param);
+        all_operands(f).iter().any(|x| slice.comparisons(x).into_iter().any(|(a, b)| from(a) != from(b)))
     }
 
     /// Whether a closure compares what it is given with something else: `is_some_and(|owner| owner == token)`.

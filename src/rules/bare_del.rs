@@ -4,8 +4,8 @@ use super::{check_then_del, release_unheld};
 use crate::analysis::lock::{Decision, Lock, Pairing, Use};
 use crate::analysis::summary::Relation;
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::ir::{EffectKind, LockKind, OwnerCheck};
-use crate::rule::{Context, Group, Rule};
+use crate::ir::{Backend, EffectKind, LockKind, OwnerCheck, Ttl};
+use crate::rule::{Context, Group, Rule, advice};
 
 /// The rule.
 pub const RULE: Rule = Rule {
@@ -38,12 +38,18 @@ pub fn bare_release_of<'c>(cx: &'c Context<'_>, index: usize) -> Option<(&'c Loc
     cx.locks
         .locks
         .iter()
-        .filter(|lock| matches!(lock.decision, Decision::Lock | Decision::ClaimWithUndo))
+        .filter(|lock| matches!(lock.decision, Decision::Lock | Decision::ClaimWithUndo) && !ends_with_session(lock))
         .filter_map(|lock| match lock.releases.get(&index) {
             Some((how, Relation::Must)) => Some((lock, *how)),
             _ => None,
         })
         .max_by_key(|(_, how)| *how)
+}
+
+/// An ephemeral node: when the lease ends, so does the session, and the delete fails with it (ZooKeeper Programmer's Guide,
+/// "ZooKeeper Sessions").
+fn ends_with_session(lock: &Lock) -> bool {
+    lock.acquire().is_some_and(|a| a.backend == Backend::ZooKeeper && a.ttl == Ttl::Managed)
 }
 
 fn finding(cx: &Context<'_>, release: &Use, lock: &Lock, how: Pairing) -> Finding {
@@ -65,9 +71,8 @@ fn finding(cx: &Context<'_>, release: &Use, lock: &Lock, how: Pairing) -> Findin
     f.caret = "deletes whoever's lock this is".into();
     f.labels = cx.through(release, "the command");
     f.label(taken, "the lock is taken here");
-    f.help = format!(
-        "compare and delete in one step: a script `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end` with `{key}` and the holder's own token"
-    );
+    let backend = lock.acquire().map_or(Backend::Redis, |a| a.backend);
+    f.help = advice::checked_release(backend, &key);
     f.witness = cx.expiry_story(lock);
     f.step(Actor::A, span, "wakes up, still believing that it holds the lock, and deletes the lock of B");
     f.step(Actor::B, taken, "works on without a lock, and anybody can take it");

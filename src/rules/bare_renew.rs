@@ -3,8 +3,8 @@
 use super::setnx_expire;
 use crate::analysis::lock::{Decision, Lock, Pairing, Use};
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::ir::{EffectKind, OwnerCheck, Ttl};
-use crate::rule::{Context, Group, Rule};
+use crate::ir::{Backend, EffectKind, OwnerCheck, Ttl};
+use crate::rule::{Context, Group, Rule, advice};
 use std::collections::BTreeSet;
 
 /// The rule.
@@ -63,12 +63,13 @@ fn finding(cx: &Context<'_>, renewal: &Use, lock: &Lock, how: Pairing) -> Findin
     f.caret = "prolongs whoever's lock this is".into();
     f.labels = cx.through(renewal, "the command");
     f.label(taken, "the lock is taken here");
-    f.help = "compare and prolong in one step: a script `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end`, and stop the work when it answers 0".into();
+    let backend = lock.acquire().map_or(Backend::Redis, |a| a.backend);
+    f.help = advice::checked_renewal(backend, &key);
     f.witness = cx.expiry_story(lock);
     f.step(
         Actor::A,
         span,
-        "wakes up and prolongs the lock of B: the answer says 1, and A goes on as if it were the holder",
+        "wakes up and prolongs the lock of B: the answer says yes, and A goes on as if it were the holder",
     );
     f.lock = Some(cx.key(lock));
     f

@@ -4,7 +4,8 @@ use super::bare_del::bare_release_of;
 use super::release_unheld;
 use crate::analysis::lock::{Lock, Use};
 use crate::finding::{Actor, Finding, Severity};
-use crate::rule::{Context, Group, Rule};
+use crate::ir::Backend;
+use crate::rule::{Context, Group, Rule, advice};
 use crate::source::Span;
 
 /// The rule.
@@ -51,7 +52,8 @@ fn finding(cx: &Context<'_>, release: &Use, lock: &Lock, read: Span) -> Finding 
     f.labels = cx.through(release, "the command");
     f.label(read, "the owner is read here");
     f.label(taken, "the lock is taken here");
-    f.help = "compare and delete in one step: a script `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end`".into();
+    let backend = lock.acquire().map_or(Backend::Redis, |a| a.backend);
+    f.help = advice::checked_release(backend, &key);
     f.step(Actor::A, taken, format!("holds `{key}`, close to its expiry"));
     f.step(Actor::A, read, "reads its own token: the lock is still its own");
     f.step(Actor::Store, taken, format!("the lease on `{key}` expires"));

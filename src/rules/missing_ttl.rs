@@ -4,7 +4,7 @@ use super::setnx_expire;
 use crate::analysis::lock::{Decision, Lock, Pairing};
 use crate::analysis::summary::{Relation, Status};
 use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{EffectKind, LockKind, Ttl};
+use crate::ir::{Backend, EffectKind, Grant, LockKind, Ttl};
 use crate::rule::{Context, Group, Rule};
 use crate::source::Span;
 use std::collections::BTreeSet;
@@ -34,6 +34,52 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             given_none(cx, index, lock, findings);
         }
     }
+    endless_sessions(cx, findings);
+}
+
+/// A session that is made without a TTL is only ended by the failure of its node (Consul API, "Create Session").
+fn endless_sessions(cx: &Context<'_>, findings: &mut Vec<Finding>) {
+    for (id, f) in cx.program.functions().filter(|(id, _)| cx.judged(*id)) {
+        for (_, _, call) in f.calls() {
+            let Some(trip) = &call.effect else { continue };
+            for effect in &trip.effects {
+                let EffectKind::Grant(Grant { backend, ttl: Ttl::Never }) = effect.kind else { continue };
+                // A session may also serve health checks alone.
+                let locks = || cx.locks.locks.iter().filter_map(|l| Some((l, l.acquire()?)));
+                if let Some((lock, _)) =
+                    locks().find(|(lock, a)| a.backend == backend && same_crate(cx, lock.taken.function, id))
+                {
+                    findings.push(endless(cx, lock, effect.span, trip.certainty));
+                }
+            }
+        }
+    }
+}
+
+fn same_crate(cx: &Context<'_>, a: crate::ir::FunctionId, b: crate::ir::FunctionId) -> bool {
+    let krate = |id| cx.program.function(id).module.split("::").next();
+    krate(a) == krate(b)
+}
+
+fn endless(cx: &Context<'_>, lock: &Lock, span: Span, certainty: crate::ir::Certainty) -> Finding {
+    let key = cx.key(lock);
+    let taken = cx.place(&lock.taken);
+    let mut f = Finding::new(
+        &RULE,
+        span,
+        format!("the session that holds `{key}` is made without a TTL: it ends only when its node fails"),
+    )
+    .at_most(Severity::Warning);
+    f.confidence = cx.confidence(certainty);
+    f.caret = "no TTL".into();
+    f.label(taken, "the lock is taken with it here");
+    f.help = "give the session a TTL (`\"TTL\": \"15s\"`), and renew it at half of that while the work runs".into();
+    f.step(Actor::A, taken, format!("takes `{key}` with a session that never expires"));
+    f.step(Actor::A, span, "crashes, or loses the session's id; its node is healthy");
+    f.step(Actor::Store, span, format!("keeps the session, and `{key}` with it"));
+    f.step(Actor::B, taken, "can never take it: somebody has to destroy the session by hand");
+    f.lock = Some(key);
+    f
 }
 
 /// PERSIST on the key by a function that no path leads to from the acquire.
@@ -100,7 +146,17 @@ fn taken(cx: &Context<'_>, lock: &Lock) -> Finding {
     if let Some(release) = lock.releases.keys().next() {
         f.label(cx.place(&cx.locks.releases[*release]), "only this gives it back");
     }
-    f.help = format!("take it with an expiry, in one command: `SET {key} <token> NX PX <milliseconds>`");
+    f.help = match lock.acquire().map(|a| a.backend) {
+        Some(Backend::Etcd) => {
+            "bind the key to a lease: `PutOptions::new().with_lease(id)`, and keep the lease alive".into()
+        }
+        Some(Backend::ZooKeeper) => "create it as an ephemeral node: it goes when the session ends".into(),
+        Some(Backend::Kubernetes) => {
+            "write `leaseDurationSeconds`, and let others take the lease once it has run out".into()
+        }
+        Some(Backend::Nats) => "give the bucket a `max_age`, or take it with `create_with_ttl`".into(),
+        _ => format!("take it with an expiry, in one command: `SET {key} <token> NX PX <milliseconds>`"),
+    };
     f.step(Actor::A, span, format!("takes `{key}`, which never expires"));
     f.step(Actor::A, span, "crashes before the release");
     f.step(Actor::Store, span, format!("keeps `{key}` for ever"));

@@ -24,7 +24,9 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     for nested in log.nested.iter().filter(|n| n.proven && cx.judged(n.function)) {
         let Some(index) = cx.locks.of(&nested.outer.via, nested.outer.origin.effect) else { continue };
         let a = &nested.outer.acquire;
-        let lease = a.kind == LockKind::Lease && a.backend == Backend::Redis && definite(&a.key);
+        // An NX key, an ephemeral node, a key of a bucket: the second acquisition meets the first. With one etcd lease or
+        // one Consul session it is granted, and is none.
+        let lease = a.kind == LockKind::Lease && a.backend != Backend::Kubernetes && definite(&a.key);
         if cx.locks.locks[index].decision != Decision::Lock || !lease || a.key != nested.key {
             continue;
         }
@@ -62,16 +64,29 @@ fn definite(key: &Value) -> bool {
     }
 }
 
+/// Both acquisitions go by one lease or session: no second acquisition (etcd `v3lock.proto`, "Lock"; Consul API, "Create/Update
+/// Key", `acquire`).
+fn shared_owner(nested: &Nested) -> bool {
+    let a = &nested.outer.acquire;
+    matches!(a.backend, Backend::Etcd | Backend::Consul) && a.token != Value::Unknown && a.token == nested.token
+}
+
 fn finding(cx: &Context<'_>, nested: &Nested, span: Span) -> Finding {
     let key = cx.show(nested.function, &nested.outer.acquire.key);
     let taken = cx.op_span(nested.outer.via[0]);
-    let mut f = Finding::new(
-        &RULE,
-        span,
-        format!(
-            "`{key}` is taken again by the code that already holds it: it waits for itself until the expiry, or fails each time"
-        ),
-    );
+    let shared = shared_owner(nested);
+    let what = match nested.outer.acquire.backend {
+        _ if shared => {
+            "the service grants it at once to the same lease or session, and the first release leaves the other without it"
+        }
+        Backend::Etcd => "it waits for itself until the first lease ends",
+        Backend::Redis => "it waits for itself until the expiry, or fails each time",
+        _ => "it fails each time",
+    };
+    let mut f = Finding::new(&RULE, span, format!("`{key}` is taken again by the code that already holds it: {what}"));
+    if shared {
+        f = f.at_most(Severity::Warning);
+    }
     f.confidence = cx.confidence(nested.outer.certainty);
     f.caret = "already held here".into();
     f.label(taken, "taken here");
@@ -80,8 +95,14 @@ fn finding(cx: &Context<'_>, nested: &Nested, span: Span) -> Finding {
     }
     f.help = "take the lock once, outside, and give the inner function a variant that expects it to be held (pass the guard as a parameter)".into();
     f.step(Actor::A, taken, format!("acquires `{key}`"));
-    f.step(Actor::A, span, format!("tries to acquire `{key}`: somebody has it, namely A itself"));
-    f.step(Actor::A, span, "waits until its own lease expires, or gives up");
+    if shared {
+        f.step(Actor::A, span, format!("acquires `{key}` again with the same lease or session: nothing changes"));
+        f.step(Actor::A, span, format!("releases `{key}` at the end of the inner section"));
+        f.step(Actor::B, taken, format!("acquires `{key}`, while A is still in the outer section"));
+    } else {
+        f.step(Actor::A, span, format!("tries to acquire `{key}`: somebody has it, namely A itself"));
+        f.step(Actor::A, span, "waits until its own lease expires, or gives up");
+    }
     f.lock = Some(key);
     f
 }

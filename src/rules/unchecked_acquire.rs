@@ -3,13 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+mod woken;
+
 use crate::analysis::fate::{self, Fate};
 use crate::analysis::lock::{Decision, Lock};
 use crate::analysis::origin_call;
 use crate::analysis::summary::{Held, Origin, Relation, Status};
-use crate::finding::{Actor, Finding, Severity};
+use crate::finding::{Actor, Confidence, Finding, Severity};
 use crate::ir::{Acquire, BlockId, EffectKind, Exit, FunctionId, LockKind, OpKind, OpRef, Rvalue, Shape, Value};
 use crate::rule::{Context, Group, Rule};
+use crate::source::Span;
 
 /// The rule.
 pub const RULE: Rule = Rule {
@@ -41,6 +44,29 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     for (lock, (function, held)) in found(cx) {
         findings.push(finding(cx, &cx.locks.locks[lock], function, &held));
     }
+    for lock in cx.locks.locks.iter().filter(|l| cx.judged(l.taken.function)) {
+        if let Some(watch) = woken::takes_wake_for_grant(cx, lock) {
+            findings.push(woken_finding(cx, lock, watch));
+        }
+    }
+}
+
+fn woken_finding(cx: &Context<'_>, lock: &Lock, watch: Span) -> Finding {
+    let key = cx.key(lock);
+    let span = cx.place(&lock.taken);
+    let message = format!(
+        "the end of the node before `{key}` is taken for the grant: that candidate may have left without ever holding the lock"
+    );
+    let mut f = Finding::new(&RULE, span, message);
+    f.confidence = cx.confidence(cx.certainty(&lock.taken)).min(Confidence::Medium);
+    f.caret = "the place in the queue is not looked at again".into();
+    f.label(watch, "woken here, and taken for the holder");
+    f.help = "when the watch fires, list the children again and go on only when your own node is the first; otherwise watch the new predecessor".into();
+    f.step(Actor::B, span, format!("holds `{key}`; C waits behind B, A behind C"));
+    f.step(Actor::Store, watch, "the session of C ends, and its node with it: the watch of A fires");
+    f.step(Actor::A, watch, "takes itself for the holder, and works beside B");
+    f.lock = Some(key);
+    f
 }
 
 /// Locks whose outcome makes no difference, with the innermost function where that is so.

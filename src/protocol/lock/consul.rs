@@ -57,7 +57,8 @@ pub fn request(request: &Request) -> Option<(EffectKind, Option<Reply>)> {
                     kind: LockKind::Lease,
                     form: AcquireForm::LockApi,
                     key,
-                    ttl: granted(&session, 0).unwrap_or(Ttl::Managed),
+                    // Without a TTL of its own the session is at fault, not what is taken with it.
+                    ttl: granted(&session, 0).filter(|ttl| *ttl != Ttl::Never).unwrap_or(Ttl::Managed),
                     token: session,
                     blocking: false,
                 };

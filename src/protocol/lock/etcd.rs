@@ -39,7 +39,11 @@ pub(super) fn transact(site: &Site<'_>, backend: Backend) -> Outcome {
                     kind: LockKind::Lease,
                     form: AcquireForm::SetIfAbsent,
                     key,
-                    token: arg(operation, 1),
+                    // The lease owns the key; without one, whoever is named in the value.
+                    token: match project(&arg(operation, 2), "lease") {
+                        Value::Unknown => arg(operation, 1),
+                        lease => lease,
+                    },
                     ttl: match arg(operation, 2) {
                         options if is_none(&options) => Ttl::Never,
                         options => granted(site, &options, 0).unwrap_or(Ttl::Unknown),

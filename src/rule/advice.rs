@@ -1,0 +1,41 @@
+//! What to write instead, in the words of the backend.
+
+use crate::ir::Backend;
+
+/// How to give the lock `key` back so that only its owner can.
+pub fn checked_release(backend: Backend, key: &str) -> String {
+    match backend {
+        Backend::Etcd => format!(
+            "give it back by what the service knows: `lease_revoke(id)`, `unlock` with the key that `lock` returned, or a transaction that compares the create revision of `{key}` before it deletes"
+        ),
+        Backend::Consul => format!(
+            "release it with its session: `PUT /v1/kv/{key}?release=<session>`, or delete it with `cas=<ModifyIndex>`"
+        ),
+        Backend::Nats => format!(
+            "delete only what you wrote: `delete_expect_revision(\"{key}\", Some(revision))` with the revision that `create` or the last `update` returned"
+        ),
+        Backend::ZooKeeper => format!(
+            "delete `{key}` with the version that you wrote, or take the lock as an ephemeral node, which only its session owns"
+        ),
+        Backend::Kubernetes => format!(
+            "send `metadata.resourceVersion` of the lease `{key}` that was read with the patch, or `replace` the object that was read: the server then refuses it with 409 once somebody else has written"
+        ),
+        Backend::ObjectStore | Backend::DynamoDb => {
+            format!("delete `{key}` under a condition on the version or owner that you wrote")
+        }
+        _ => format!(
+            "compare and delete in one step: a script `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end` with `{key}` and the holder's own token"
+        ),
+    }
+}
+
+/// How to prolong the lock `key` so that only its owner can.
+pub fn checked_renewal(backend: Backend, key: &str) -> String {
+    match backend {
+        Backend::Etcd => "prolong the lease (`lease_keep_alive(id)`), not the key".into(),
+        Backend::Consul => "renew the session (`PUT /v1/session/renew/<id>`), and stop the work when it answers 404".into(),
+        Backend::Nats => format!("prolong only what you wrote: `update(\"{key}\", value, revision)`, and stop the work when it fails"),
+        Backend::Kubernetes => format!("send `metadata.resourceVersion` of the lease `{key}` that was read with the patch, or `replace` the object that was read, and stop the work on 409"),
+        _ => "compare and prolong in one step: a script `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end`, and stop the work when it answers 0".into(),
+    }
+}
