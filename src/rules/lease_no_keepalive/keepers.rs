@@ -128,7 +128,7 @@ fn halves<'c>(cx: &Context<'c>, site: Site) -> Vec<(Var, &'c str)> {
 /// Whether the result of the call is stored, returned or passed on as a whole.
 fn goes_elsewhere(cx: &Context<'_>, site: Site) -> bool {
     let f = cx.program.function(site.function);
-    f.op(site.at).dst.is_some_and(|dst| fate::payload(f, dst) > Fate::Logged)
+    f.op(site.at).dst.is_some_and(|dst| fate::payload(cx.program, f, dst) > Fate::Logged)
 }
 
 fn half(cx: &Context<'_>, site: Site, name: &str) -> Half {
