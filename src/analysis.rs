@@ -8,8 +8,10 @@ pub mod dsn;
 mod explore;
 pub mod fate;
 mod flow;
+mod home;
 pub mod lock;
 mod names;
+pub mod probe;
 mod reach;
 mod shapes;
 pub mod slice;
@@ -30,6 +32,7 @@ use crate::link::matching::{may_match, must_match};
 use explore::Explorer;
 use flow::Flow;
 pub use flow::{reads as flow_reads, tested as flow_tested};
+pub use shapes::last as shapes_last;
 use summary::{Carry, Freed, Held, Key, Leaving, Observation, Origin, Passed, Reached, Relation, Status, Summary};
 
 /// What exploring all functions saw.

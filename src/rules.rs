@@ -3,6 +3,7 @@
 mod bare_del;
 mod bare_renew;
 mod check_then_del;
+mod check_then_set;
 mod constant_token;
 mod fail_open_acquire;
 mod guard_dropped;
@@ -40,6 +41,7 @@ pub fn all() -> &'static [Rule] {
 static RULES: &[Rule] = &[
     setnx_expire::RULE,
     missing_ttl::RULE,
+    check_then_set::RULE,
     constant_token::RULE,
     unchecked_acquire::RULE,
     fail_open_acquire::RULE,

@@ -157,6 +157,7 @@ pub fn method(name: &str, recv: &Shape, args: &[Shape]) -> Combined {
         },
         ("eq", _) => Done(flag(equal(recv, &arg()), &[recv])),
         ("ne", _) => Done(flag(equal(recv, &arg()).negate(), &[recv])),
+        ("is_empty", Shape::Foreign) => Done(no),
         // Rows, finished statements, responses: `row.get(0)`, `done.rows_affected()`, `response.succeeded()`.
         _ => crate::protocol::access(recv, name, args).map_or(No, Done),
     }

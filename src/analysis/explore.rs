@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::Analyzer;
 use super::flow::{self, Flow};
+use super::probe::Probe;
 use super::shapes::{self, Tri};
 use super::state::{State, Val};
 use super::summary::{Carry, Freed, Held, Key, Leaving, MAX_OUTCOMES, MAX_STATES, Outcome, Passed, Status, Summary};
@@ -27,23 +28,15 @@ pub(super) struct Explorer<'a, 'p> {
     pub(super) incomplete: bool,
     /// Acquisition, whether it is lost, and the block passed.
     passed: BTreeSet<(u16, bool, FunctionId, BlockId)>,
+    /// A question asked of this exploration alone.
+    pub(super) probe: Option<Probe>,
 }
 
 impl<'a, 'p> Explorer<'a, 'p> {
     /// Explores the function of `key` and returns what it does for callers; observations go to the analyzer's log.
     pub(super) fn run(a: &'a Analyzer<'p>, key: &Key) -> Summary {
-        let f = a.program.function(key.function);
-        let mut explorer = Explorer {
-            a,
-            id: key.function,
-            f,
-            flow: a.flow(key.function),
-            held: Vec::new(),
-            freed: Vec::new(),
-            outcomes: Vec::new(),
-            incomplete: false,
-            passed: BTreeSet::new(),
-        };
+        let mut explorer = Explorer::new(a, key.function);
+        let f = explorer.f;
         let mut start = State::default();
         for (var, shape) in f.params.iter().chain(&f.captures).zip(&key.known) {
             start.set(*var, Val::of(shape.clone()));
@@ -53,7 +46,22 @@ impl<'a, 'p> Explorer<'a, 'p> {
         Summary { outcomes: explorer.outcomes, incomplete: explorer.incomplete }
     }
 
-    fn walk(&mut self, start: State) {
+    pub(super) fn new(a: &'a Analyzer<'p>, id: FunctionId) -> Self {
+        Explorer {
+            a,
+            id,
+            f: a.program.function(id),
+            flow: a.flow(id),
+            held: Vec::new(),
+            freed: Vec::new(),
+            outcomes: Vec::new(),
+            incomplete: false,
+            passed: BTreeSet::new(),
+            probe: None,
+        }
+    }
+
+    pub(super) fn walk(&mut self, start: State) {
         let mut seen: HashSet<(BlockId, State)> = HashSet::new();
         let mut work: VecDeque<(BlockId, State)> = VecDeque::from([(BlockId(0), start)]);
         while let Some((block, mut state)) = work.pop_front() {
@@ -227,7 +235,13 @@ impl<'a, 'p> Explorer<'a, 'p> {
                 }
                 vec![state]
             }
-            OpKind::Call(call) => self.call(at, op, call, state),
+            OpKind::Call(call) => match self.answer(at, op, &mut state) {
+                true => vec![state],
+                false => {
+                    let states = self.call(at, op, call, state);
+                    self.note_write(at, states)
+                }
+            },
             OpKind::Drop(var) => {
                 self.drop_var(at, *var, &mut state);
                 vec![state]
@@ -257,6 +271,9 @@ impl<'a, 'p> Explorer<'a, 'p> {
     fn finish(&mut self, at: OpRef, val: Val, exit: Exit, state: State) {
         if exit == Exit::Diverge {
             return;
+        }
+        if self.probe.is_some() {
+            return self.note_exit(at, &val, exit, &state);
         }
         for (lock, status) in &state.locks {
             let carry = val.carries.iter().find(|(l, _)| l == lock).map(|(_, c)| *c);

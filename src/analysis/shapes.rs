@@ -236,9 +236,12 @@ fn variant(shape: &Shape, name: &str, args: &[Pattern], binds: &mut Vec<(Var, Sh
 /// Equality of two shapes, wire shapes converted as needed.
 pub fn equal(a: &Shape, b: &Shape) -> Tri {
     use Shape::{
-        Bool, Err, Int, Nil, None, Number, Ok, Some, Status, Str, Struct, Tainted, Tuple, Unit, Unknown, Variant,
+        Bool, Err, Foreign, Int, Nil, None, Number, Ok, Some, Status, Str, Struct, Tainted, Tuple, Unit, Unknown,
+        Variant,
     };
     match (a, b) {
+        (Foreign, Foreign) => Tri::Maybe,
+        (Foreign, _) | (_, Foreign) => Tri::No,
         (Unknown | Tainted, _) | (_, Unknown | Tainted) => Tri::Maybe,
         (Bool(x), Bool(y)) => Tri::of(x == y),
         (Int(x) | Number(x), Int(y) | Number(y)) => Tri::of(x == y),

@@ -52,6 +52,15 @@ impl Val {
     }
 }
 
+/// What of a probe's ops a path has passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Progress {
+    /// The read whose answer is given.
+    pub read: bool,
+    /// The write that is looked for, after the read.
+    pub wrote: bool,
+}
+
 /// One point of one path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct State {
@@ -66,6 +75,8 @@ pub struct State {
     pub assumed: BTreeMap<u32, bool>,
     /// The arm that let control go on after an acquisition failed or was lost, if one did.
     pub arm: Option<Span>,
+    /// How far a probe has come (see [`super::probe`]).
+    pub probed: Progress,
     /// Every test so far was decided or did not depend on a lock's reply.
     pub proven: bool,
 }
@@ -79,6 +90,7 @@ impl Default for State {
             freed: BTreeSet::new(),
             assumed: BTreeMap::new(),
             arm: None,
+            probed: Progress::default(),
             proven: true,
         }
     }

@@ -13,7 +13,8 @@ pub struct RoundTrip {
     /// Whether the effects are one atomic step.
     pub atomicity: Atomicity,
     /// The call's result (with its `Result` layer) in each world of the first lock effect (Acquire, Renew, Release,
-    /// conditional write). `None`: the result says nothing of any lock.
+    /// conditional write); of a plain read: `held` where there is a value, `lost` where there is none. `None`: the result
+    /// says nothing of either.
     pub reply: Option<Reply>,
     /// How surely the call was recognised.
     pub certainty: Certainty,

@@ -38,6 +38,8 @@ pub enum Shape {
     Tuple(Vec<Shape>),
     /// Struct: path and fields.
     Struct(String, Vec<(String, Shape)>),
+    /// A stored value that someone else has written: it equals nothing that this program knows.
+    Foreign,
     /// A known closure or async block.
     Closure(super::FunctionId),
 }

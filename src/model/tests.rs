@@ -211,7 +211,7 @@ fn releases_renewals_and_the_rest() {
             "1:expire $1 ttl Duration(30000000000) Seconds; Single on Multiplexed $0; Ok(Bool(true)) | Ok(Bool(false))",
         ),
         ("let _: () = con.set_ex(key, token, 30).await?;", "1:write [SETEX] $1; Single on Multiplexed $0"),
-        ("let v: Option<String> = con.get(key).await?;", "1:read $1; Single on Multiplexed $0"),
+        ("let v: Option<String> = con.get(key).await?;", "1:read $1; Single on Multiplexed $0; Ok(Some(Foreign)) | Ok(None)"),
         ("let n: i64 = con.incr(key, 1).await?;", "1:issue $1; 1:write [INCRBY] $1; Single on Multiplexed $0"),
         ("redis::cmd(\"WATCH\").arg(key).query_async::<()>(con).await?;", "1:watch $1; Single on Multiplexed $0"),
         (

@@ -2,6 +2,7 @@
 
 mod build;
 mod command;
+mod known;
 mod options;
 mod reply;
 mod script;
@@ -326,6 +327,7 @@ fn send(site: &Site<'_>, lines: Vec<Command>, atomicity: Atomicity, handle: Hand
     let mut effects: Vec<Effect> = Vec::new();
     let mut shown: Option<(usize, WireReply, WireReply)> = None;
     let mut replies = 0;
+    let read = |effect: &Effect| matches!(effect.kind, EffectKind::Read(_));
     for line in &lines {
         let Some(meaning) = line.meaning(reading) else {
             if single {
@@ -338,7 +340,7 @@ fn send(site: &Site<'_>, lines: Vec<Command>, atomicity: Atomicity, handle: Hand
             continue;
         };
         if let (Some((held, lost)), None) = (meaning.replies, &shown)
-            && meaning.effects.iter().any(|effect| effect.kind.is_lock())
+            && meaning.effects.iter().any(|effect| effect.kind.is_lock() || (single && read(effect)))
         {
             // The reply of a command whose reply is left out is at no position: held and lost look alike.
             shown = Some((if line.ignored { usize::MAX } else { replies }, held, lost));

@@ -44,6 +44,12 @@ impl Context<'_> {
         self.origin_effect(origin).map_or_else(String::new, |e| e.command.clone())
     }
 
+    /// The key of a wire effect in terms that can be compared across functions.
+    pub fn origin_key(&self, origin: Origin) -> Option<Value> {
+        let effect = self.origin_effect(origin)?;
+        Some(self.analyzer.comparable(origin.site.function, lock::key(effect)))
+    }
+
     fn origin_effect(&self, origin: Origin) -> Option<&crate::ir::Effect> {
         let trip = origin_call(self.program, origin.site)?.effect.as_ref()?;
         trip.effects.get(origin.effect as usize)

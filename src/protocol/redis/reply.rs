@@ -30,6 +30,7 @@ impl Wire {
             Wire::Int(n) => Shape::Number(*n),
             Wire::Text(text) => Shape::Str(text.clone()),
             Wire::Bulk => Shape::Some(Box::new(Shape::Unknown)),
+            Wire::Stored => Shape::Foreign.some(),
             Wire::Array(members) => Shape::Tuple(members.iter().map(Wire::shape).collect()),
             Wire::Error => Shape::err(),
             Wire::Unknown => Shape::Unknown,
@@ -81,6 +82,7 @@ fn payload(wire: &Wire, ty: &Ty, how: Conversion) -> Option<Shape> {
         "String" | "str" | "Str" | "RedisString" | "Bytes" => match wire {
             Wire::Status(text) | Wire::Text(text) => Some(Shape::Str(text.clone())),
             Wire::Bulk => Some(Shape::Unknown),
+            Wire::Stored => Some(Shape::Foreign),
             Wire::Int(n) if how.int_is_string => Some(Shape::Str(n.to_string())),
             _ => None,
         },
@@ -88,6 +90,7 @@ fn payload(wire: &Wire, ty: &Ty, how: Conversion) -> Option<Shape> {
             Wire::Int(n) => Some(Shape::Int(*n)),
             Wire::Text(text) => text.parse().ok().map(Shape::Int),
             Wire::Bulk => Some(Shape::Unknown),
+            Wire::Stored => Some(Shape::Foreign),
             _ => None,
         },
         "Value" | "RedisValue" | "Resp3Frame" | "RespValue" => Some(wire.shape()),
@@ -106,7 +109,7 @@ fn payload(wire: &Wire, ty: &Ty, how: Conversion) -> Option<Shape> {
                 members.iter().map(|wire| payload(wire, &ty.arg(0), how)).collect::<Option<_>>().map(Shape::Tuple)
             }
             Wire::Nil => Some(Shape::Tuple(Vec::new())),
-            Wire::Bulk => Some(Shape::Unknown),
+            Wire::Bulk | Wire::Stored => Some(Shape::Unknown),
             _ => Some(Shape::Tainted),
         },
         "HashMap" | "BTreeMap" | "HashSet" | "BTreeSet" => Some(Shape::Unknown),

@@ -360,6 +360,8 @@ pub(super) fn reply(effects: &[Effect], fetch: Fetch) -> Option<Reply> {
         EffectKind::Write(w) if matches!(w.safety, Safety::Conditions(_) | Safety::Unique) => {
             Some((true, false, false))
         }
+        // Of a plain read: rows that someone else wrote, or none.
+        EffectKind::Read(_) if effects.len() == 1 => Some((true, false, false)),
         _ => None,
     })?;
     let (rows, blocking, nowait) = first;

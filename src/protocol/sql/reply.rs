@@ -1,5 +1,7 @@
 //! What the caller sees of a statement's outcome, by world.
 
+mod found;
+
 use super::{Reading, lease};
 use crate::frontend::sql::ast::{Expr, ExprKind, Function, Select, Source, Statement, StatementKind, Wait};
 use crate::frontend::sql::{LockAction, lock_function};
@@ -124,7 +126,7 @@ fn outcomes(reading: &Reading<'_>, statement: &Statement, effects: &[Effect]) ->
         return Some((held, lost));
     }
     let StatementKind::Select(select) = &statement.kind else { return None };
-    let lock = select.locks.first()?;
+    let Some(lock) = select.locks.first() else { return found::outcomes(select) };
     let columns = columns(select, &|_| Shape::Unknown);
     let lost = match lock.wait {
         Wait::NoWait => Rows::Error,
