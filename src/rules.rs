@@ -13,9 +13,11 @@ mod leaked_lock;
 mod lease_no_keepalive;
 mod lock_on_pool;
 mod missing_ttl;
+mod off_transaction_write;
 mod reentrant_acquire;
 mod release_before_commit;
 mod release_unheld;
+mod remote_call_in_transaction;
 mod renew_failure_ignored;
 mod renew_interval;
 mod renew_without_cancel;
@@ -62,7 +64,9 @@ static RULES: &[Rule] = &[
     renew_without_cancel::RULE,
     lease_no_keepalive::RULE,
     unfenced_write::RULE,
+    remote_call_in_transaction::RULE,
     watch_on_shared_connection::RULE,
+    off_transaction_write::RULE,
     session_lock_pooler::RULE,
     lock_on_pool::RULE,
     session_lock_leak::RULE,

@@ -234,3 +234,94 @@ pub fn changes_rows(effect: &Effect) -> bool {
         _ => false,
     }
 }
+
+/// Whether the transaction in which a lock was taken at one call of a function can still be open at another: some way
+/// leads there past no COMMIT, ROLLBACK, drop or handing over of the transaction.
+pub fn open_at(a: &Analyzer<'_>, handle: &Handle, taken: Site, at: Site) -> bool {
+    if taken.function != at.function || taken == at {
+        return false;
+    }
+    let f = a.program.function(at.function);
+    let var = match handle.identity {
+        Value::Local(function, var) if function == at.function => Some(Var(var)),
+        Value::Local(function, _) if a.item(function) == a.item(at.function) => None,
+        Value::Param(_) | Value::Field(..) | Value::TypeField(..) => None,
+        // A transaction of a callee has ended with it.
+        _ => return false,
+    };
+    let ends = |at: OpRef, op: &Op| match &op.kind {
+        OpKind::Drop(v) => Some(*v) == var,
+        OpKind::Call(call) => {
+            let site = Site { function: taken.function, at };
+            ends_here(a, site, call, handle)
+                || call.effect.is_none() && var.is_some_and(|var| call.args.iter().any(|x| gives(a, site, x, var)))
+        }
+        _ => false,
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    let mut work = vec![(taken.at.block, taken.at.index + 1)];
+    while let Some((block, start)) = work.pop() {
+        let ops = f.block(block).ops.iter().enumerate().skip(start as usize);
+        let mut over = false;
+        for (index, op) in ops {
+            let here = OpRef { block, index: index as u32 };
+            if here == at.at {
+                return true;
+            }
+            if ends(here, op) {
+                over = true;
+                break;
+            }
+        }
+        if !over {
+            work.extend(f.block(block).edges.iter().map(|e| e.to).filter(|to| seen.insert(*to)).map(|to| (to, 0)));
+        }
+    }
+    false
+}
+
+/// Whether a call commits or rolls back, itself or below, on this connection or one that is not known.
+fn ends_here(a: &Analyzer<'_>, site: Site, call: &Call, handle: &Handle) -> bool {
+    let over = |effect: &Effect| matches!(effect.kind, EffectKind::Commit | EffectKind::Rollback);
+    let known = |h: &Handle| h.identity != Value::Unknown && h.identity != handle.identity;
+    match &call.effect {
+        Some(trip) => trip.effects.iter().any(over) && !known(&trip.handle),
+        None => call.targets.iter().any(|target| {
+            a.reached(*target).iter().filter(|r| over(&r.effect)).any(|r| {
+                let via: Vec<Site> = std::iter::once(site).chain(r.via.iter().copied()).collect();
+                seen(a, &via).is_none_or(|h| !known(&h))
+            })
+        }),
+    }
+}
+
+/// Whether the operand gives the connection in `var` away.
+fn gives(a: &Analyzer<'_>, site: Site, operand: &Operand, var: Var) -> bool {
+    matches!(operand, Operand::Var(_, Use::Move)) && is_on(a, site.function, operand, var)
+}
+
+/// The pool that a handle, seen from `function`, is or was taken from.
+pub fn pool_of(a: &Analyzer<'_>, function: FunctionId, handle: &Handle) -> Option<Value> {
+    if handle.kind == HandleKind::Pool {
+        return Some(handle.identity.clone()).filter(|v| *v != Value::Unknown);
+    }
+    let Value::Local(owner, var) = handle.identity else { return None };
+    if owner != function {
+        return None;
+    }
+    let mut value = a.program.value(function, &Operand::Var(Var(var), Use::Ref));
+    for _ in 0..6 {
+        match value {
+            Value::Call(call) => value = call.args.into_iter().next()?,
+            Value::Local(f, v) if f == function && v != var => {
+                let inner = protocol::handle(a.program, Models::builtin(), f, &Operand::Var(Var(v), Use::Ref));
+                return if inner.kind == HandleKind::Pool { Some(inner.identity) } else { None };
+            }
+            Value::Param(_) | Value::Field(..) | Value::TypeField(..) | Value::Path(_) => {
+                return Some(a.program.absolute(function, &value));
+            }
+            _ => return None,
+        }
+    }
+    None
+}

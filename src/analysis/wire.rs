@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::explore::Explorer;
 use super::state::{State, Val};
 use super::summary::{Carry, Freed, Held, Origin, Status};
-use crate::ir::{Call, Effect, EffectKind, GuardDrop, Op, OpRef, Operand, RoundTrip, Shape};
+use crate::ir::{Call, Effect, EffectKind, GuardDrop, LockKind, Op, OpRef, Operand, RoundTrip, Shape};
 
 /// Which world a forked state is in, for picking the reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -16,6 +16,13 @@ enum World {
     Failed,
     /// A deadline passed first: the result is `Err(Elapsed)`.
     Elapsed,
+}
+
+/// Whether what comes back with the lock is the row itself: a test of its columns decides nothing about the lock.
+fn brings_data(trip: &RoundTrip) -> bool {
+    let row =
+        |e: &Effect| matches!(&e.kind, EffectKind::Acquire(a) if matches!(a.kind, LockKind::Row | LockKind::LeaseRow));
+    trip.effects.iter().any(row) && trip.reply.as_ref().is_some_and(|r| r.held != r.lost)
 }
 
 impl<'p> Explorer<'_, 'p> {
@@ -52,7 +59,9 @@ impl<'p> Explorer<'_, 'p> {
                     }
                     (_, World::None) => self.waited(trip, call, &mut state),
                     (_, World::Elapsed) => Val { shape: Shape::err(), reply: true, carries: Vec::new() },
-                    (Some(reply), World::Held) => Val { shape: reply.held.clone(), reply: true, carries: Vec::new() },
+                    (Some(reply), World::Held) => {
+                        Val { shape: reply.held.clone(), reply: !brings_data(trip), carries: Vec::new() }
+                    }
                     (Some(reply), World::Lost) => Val { shape: reply.lost.clone(), reply: true, carries: Vec::new() },
                     (Some(reply), World::Failed) => {
                         Val { shape: reply.failed.clone(), reply: true, carries: Vec::new() }
