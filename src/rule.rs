@@ -8,6 +8,7 @@ pub mod lengths;
 pub mod loops;
 pub mod page;
 pub mod rounds;
+pub mod section;
 pub mod tasks;
 
 pub use context::Context;

@@ -138,7 +138,7 @@ pub(super) fn target(cx: &Context<'_>, function: crate::ir::FunctionId, resource
 /// What the store compares before it writes.
 pub(super) fn guard(safety: &Safety) -> String {
     match safety {
-        Safety::None | Safety::Unknown => String::new(),
+        Safety::None | Safety::Unknown | Safety::Upsert => String::new(),
         Safety::Unique => "unique key".to_owned(),
         Safety::Conditions(list) => {
             let mut columns: Vec<String> = list

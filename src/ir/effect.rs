@@ -360,8 +360,17 @@ pub struct Write {
     pub safety: Safety,
     /// Values written (parameters and constants of the statement), in order.
     pub values: Vec<Value>,
+    /// Columns that rows which are there already get anew: those of UPDATE and DO UPDATE.
+    pub assigned: Vec<String>,
     /// Redis: has a TTL of its own (`SET .. EX`, SETEX).
     pub ttl: Option<Ttl>,
+}
+
+impl Write {
+    /// A write that assigns no columns.
+    pub fn new(resource: Resource, verb: &str, safety: Safety, values: Vec<Value>, ttl: Option<Ttl>) -> Write {
+        Write { resource, verb: verb.to_owned(), safety, values, assigned: Vec::new(), ttl }
+    }
 }
 
 /// Why a write may be safe against a stale holder.
@@ -371,8 +380,10 @@ pub enum Safety {
     None,
     /// Conditioned on columns compared with values: (column, operator, value).
     Conditions(Vec<(String, String, Value)>),
-    /// INSERT .. ON CONFLICT, SET NX: decided by the store.
+    /// INSERT .. ON CONFLICT DO NOTHING, INSERT under a unique key, SET NX: the store refuses the second.
     Unique,
+    /// INSERT .. ON CONFLICT DO UPDATE, REPLACE: the last one wins, so all depends on the values.
+    Upsert,
     /// Not readable: not a write as far as rules are concerned.
     Unknown,
 }
@@ -386,4 +397,15 @@ pub struct External {
     pub target: Value,
     /// Idempotency key or precondition, if one is sent.
     pub idempotency: Option<Value>,
+}
+
+impl External {
+    /// Whether it changes something where it arrives: anything but HTTP GET, HEAD, OPTIONS, and requests whose method is
+    /// not known.
+    pub fn mutates(&self) -> bool {
+        match self.what.strip_prefix("HTTP ") {
+            Some(method) => matches!(method, "POST" | "PUT" | "PATCH" | "DELETE"),
+            None => true,
+        }
+    }
 }

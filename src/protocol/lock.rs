@@ -70,6 +70,7 @@ pub fn call(site: &Site<'_>) -> Outcome {
                 verb: site.row.what.clone().unwrap_or_else(|| "put".into()),
                 safety,
                 values: site.value_at(&site.row.value).into_iter().collect(),
+                assigned: Vec::new(),
                 ttl: site.row.ttl.is_some().then(|| lease_ttl(site)),
             })]
         }

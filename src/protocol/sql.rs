@@ -250,6 +250,7 @@ pub(crate) fn statement_effects(reading: &Reading<'_>, statement: &Statement) ->
                 verb: "EXECUTE".into(),
                 safety: Safety::Unknown,
                 values: Vec::new(),
+                assigned: Vec::new(),
                 ttl: None,
             };
             return vec![reading.effect(head, "EXECUTE", EffectKind::Write(write))];

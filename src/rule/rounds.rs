@@ -105,7 +105,7 @@ impl Context<'_> {
     }
 
     /// What a captured variable is in the function around the closure.
-    fn captured(&self, id: FunctionId, var: Var) -> Option<(FunctionId, Operand)> {
+    pub(super) fn captured(&self, id: FunctionId, var: Var) -> Option<(FunctionId, Operand)> {
         let f = self.program.function(id);
         let index = f.captures.iter().position(|v| *v == var)?;
         let site = self.program.closure_site(id)?;

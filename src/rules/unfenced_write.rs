@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::lock::{Decision, Lock, show_resource};
+use crate::analysis::lock::{Decision, Lock, show_resource, words};
 use crate::analysis::summary::{Observation, Relation};
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::ir::{AcquireForm, EffectKind, LockKind, Resource, Safety, Value, Write};
-use crate::rule::context::proven_held;
+use crate::ir::{AcquireForm, Atomicity, EffectKind, LockKind, Resource, Safety, Value, Write};
+use crate::protocol::sql::table_of;
+use crate::rule::section::Covered;
 use crate::rule::{Context, Group, Rule};
 use crate::source::Span;
 
@@ -19,38 +20,33 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-/// Calls between the function that sees both, and the acquire and the write.
-const MAX_DEPTH: usize = 4;
-
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
+    let covered = cx.covered();
     let mut by_statement: BTreeMap<Span, Finding> = BTreeMap::new();
     for (index, lock) in cx.locks.locks.iter().enumerate() {
-        let Some(acquire) = lock.acquire() else { continue };
-        if lock.decision != Decision::Lock || !matches!(acquire.kind, LockKind::Lease | LockKind::LeaseRow) {
-            continue;
-        }
-        let near = cx.observed(index, |o| {
-            // A key of which nothing is known may be another one each time: no proof that the lease is this one.
-            (o.lock.acquire.form != AcquireForm::SetIfAbsent || says_which(&o.lock.acquire.key))
-                && proven_held(o)
-                && cx.judged(o.function)
-                && o.via.len() <= MAX_DEPTH
-                && o.lock.via.len() <= MAX_DEPTH
-        });
-        // One finding per Scope: the function that sees the acquisition.
-        let mut scopes: BTreeMap<_, Vec<(&Observation, &Write)>> = BTreeMap::new();
-        for o in &near {
-            if let Some(write) = unsafe_write(o) {
-                scopes.entry(o.function).or_default().push((o, write));
-            }
-        }
-        for mut list in scopes.into_values() {
-            list.sort_by_key(|(o, _)| (o.via[0].at, o.effect.span));
-            let f = finding(cx, lock, &list);
+        for section in open_sections(cx, &covered, index, lock) {
+            let f = finding(cx, lock, &section);
             by_statement.entry(f.span).or_insert(f);
         }
     }
     findings.extend(by_statement.into_values());
+}
+
+/// The unsafe writes of each section of a lease.
+pub fn open_sections(cx: &Context<'_>, covered: &Covered, index: usize, lock: &Lock) -> Vec<Vec<(Observation, Write)>> {
+    let leased = |kind| matches!(kind, LockKind::Lease | LockKind::LeaseRow);
+    if lock.decision != Decision::Lock || !lock.acquire().is_some_and(|a| leased(a.kind)) {
+        return Vec::new();
+    }
+    // A key of which nothing is known may be another one each time: no proof that the lease is this one.
+    let known = |o: &Observation| o.lock.acquire.form != AcquireForm::SetIfAbsent || says_which(&o.lock.acquire.key);
+    let sections = cx.sections(index, |o| matches!(o.effect.kind, EffectKind::Write(_)) && known(o));
+    let open = |o: Observation| {
+        let write = unsafe_write(cx, &o).cloned()?;
+        (!covered.holds(&o)).then_some((o, write))
+    };
+    let sections = sections.into_iter().map(|list| list.into_iter().filter_map(open).collect::<Vec<_>>());
+    sections.filter(|list| !list.is_empty()).collect()
 }
 
 /// Whether a key's value says which key it is, if only by the name of a parameter or field.
@@ -67,41 +63,82 @@ fn says_which(key: &Value) -> bool {
 }
 
 /// Verbs that take away what is named: done twice or late, they change nothing more.
-const REMOVES: &[&str] = &["DELETE", "DEL", "UNLINK", "ZREM", "SREM", "HDEL", "LREM", "XDEL", "XACK"];
+const REMOVES: &[&str] = &[
+    "DELETE",
+    "DEL",
+    "UNLINK",
+    "ZREM",
+    "SREM",
+    "HDEL",
+    "LREM",
+    "XDEL",
+    "XACK",
+    "ZREMRANGEBYSCORE",
+    "ZREMRANGEBYRANK",
+    "XTRIM",
+];
 
 /// The write of an observation, if nothing makes it safe against a stale holder.
-fn unsafe_write(o: &Observation) -> Option<&Write> {
+fn unsafe_write<'o>(cx: &Context<'_>, o: &'o Observation) -> Option<&'o Write> {
     let EffectKind::Write(write) = &o.effect.kind else { return None };
-    if o.relation == Relation::Must || REMOVES.contains(&write.verb.as_str()) {
+    if o.relation == Relation::Must || removes(write) && !ends_lease_row(o, write) {
         return None;
     }
+    let on_key = matches!(write.resource, Resource::Key(..));
     let open = match &write.safety {
         Safety::Unknown | Safety::Unique => false,
+        Safety::None if on_key => cx.holds_result(o, &write.values),
         Safety::None => true,
-        Safety::Conditions(list) => list.iter().all(|(column, op, _)| op == "=" && identifies(column)),
+        Safety::Upsert => cx.holds_result(o, &write.values),
+        Safety::Conditions(_) if on_key => false,
+        Safety::Conditions(list) if list.iter().any(|(column, op, value)| refuses(write, column, op, value)) => false,
+        // `DO UPDATE .. WHERE t.tenant = excluded.tenant` is an upsert still.
+        Safety::Conditions(_) if write.verb == "INSERT" => cx.holds_result(o, &write.values),
+        Safety::Conditions(_) => true,
     };
     let own_key = o.relation == Relation::May
         && !matches!(&write.resource, Resource::Key(_, key) if crate::analysis::lock::strong(key));
-    let cached = matches!(write.resource, Resource::Key(..)) && write.ttl.is_some();
-    let fixed = matches!(write.resource, Resource::Key(..)) && write.values.iter().all(settled);
-    (open && !cached && !fixed && !own_key).then_some(write)
+    // A cache fill: a miss leads to the same value again. An answer that is kept is none.
+    let cached = on_key && write.ttl.is_some() && !keeps_answer(o, write);
+    let watched = on_key && open && watches(cx, o);
+    (open && !cached && !own_key && !watched && !is_record(&write.resource)).then_some(write)
 }
 
-/// Known before the lock was taken: parameters and constants.
-fn settled(value: &Value) -> bool {
-    match value {
-        Value::Const(_) | Value::Param(_) | Value::Path(_) | Value::TypeField(..) | Value::Env(_) => true,
-        Value::Field(base, _) => settled(base),
-        Value::Template(pieces) => pieces.iter().all(|p| match p {
-            crate::ir::Piece::Text(_) => true,
-            crate::ir::Piece::Hole(v) => settled(v),
-        }),
-        _ => false,
+/// Whether the write only takes away what it names; a row marked as deleted is taken away.
+fn removes(write: &Write) -> bool {
+    let marks = |column: &String| words(column).iter().any(|w| w == "deleted");
+    let constant = |v: &Value| matches!(v, Value::Const(_)) || matches!(v, Value::Call(c) if c.name == "sql::now");
+    let marked = !write.assigned.is_empty() && write.assigned.iter().all(marks) && write.values.iter().all(constant);
+    REMOVES.contains(&write.verb.as_str()) || marked
+}
+
+/// Whether the row that is deleted is the one whose claim is the lease: its next holder works on it.
+fn ends_lease_row(o: &Observation, write: &Write) -> bool {
+    let acquire = &o.lock.acquire;
+    let Resource::Table(table) = &write.resource else { return false };
+    let same = |claimed: &str| {
+        let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_ascii_lowercase();
+        last(claimed) == last(table)
+    };
+    write.verb == "DELETE" && acquire.kind == LockKind::LeaseRow && table_of(&acquire.key).is_some_and(same)
+}
+
+/// Whether a condition turns a stale writer away: the statement itself (and so the writer before) changes the column that is
+/// compared, or the column is ordered, or its name says that it tells holders or versions apart.
+fn refuses(write: &Write, column: &str, op: &str, value: &Value) -> bool {
+    let name = column.rsplit('.').next().unwrap_or(column).trim_matches(['"', '`', '[', ']']);
+    if op.starts_with("or ") || matches!(op, "<" | "<=" | ">" | ">=") {
+        return true;
     }
+    let changed = write.assigned.iter().position(|c| c.eq_ignore_ascii_case(name));
+    let same_again = changed.is_some_and(|i| write.verb == "UPDATE" && op == "=" && write.values.get(i) == Some(value));
+    let named = |list: &[&str]| words(name).iter().any(|word| list.contains(&word.as_str()));
+    let state = matches!(value, Value::Const(_) | Value::Path(_)) && named(STATES);
+    changed.is_some() && !same_again || op == "=" && (named(VERSIONS) || state)
 }
 
-/// Words in the names of columns that tell an old writer from a new one: version, state, time, owner.
-const GUARD_WORDS: &[&str] = &[
+/// Words of columns whose values are given anew to each version or holder.
+const VERSIONS: &[&str] = &[
     "version",
     "ver",
     "rev",
@@ -111,52 +148,63 @@ const GUARD_WORDS: &[&str] = &[
     "token",
     "epoch",
     "etag",
-    "updated",
-    "modified",
-    "changed",
-    "status",
-    "state",
-    "stage",
-    "phase",
+    "generation",
     "attempt",
     "attempts",
-    "retry",
     "owner",
-    "locked",
-    "claimed",
+    "holder",
     "worker",
     "lease",
-    "run",
-    "generation",
+    "locked",
+    "claimed",
     "seq",
     "sequence",
     "nonce",
     "hash",
     "checksum",
-    "value",
-    "at",
-    "time",
-    "until",
-    "expires",
-    "deleted",
-    "done",
-    "processed",
-    "completed",
-    "active",
+    "digest",
+    "updated",
+    "modified",
+    "run",
 ];
 
-/// A comparison for equality with a column that only says which row is meant.
-fn identifies(column: &str) -> bool {
-    let name = column.rsplit('.').next().unwrap_or(column).trim_matches(['"', '`']);
-    !crate::analysis::lock::words(name).iter().any(|word| GUARD_WORDS.contains(&word.as_str()))
+/// Words of columns that hold a state.
+const STATES: &[&str] = &["status", "state", "stage", "phase"];
+
+/// Words of keys under which an answer is kept for whoever asks again.
+const ANSWERS: &[&str] = &["idempotency", "idempotent", "idem", "idempotence"];
+
+/// Whether the value kept under the key is the answer to a request that must not be carried out twice.
+fn keeps_answer(o: &Observation, write: &Write) -> bool {
+    let says = |key: &Value| words(&crate::analysis::lock::show(key)).iter().any(|w| ANSWERS.contains(&w.as_str()));
+    let Resource::Key(_, key) = &write.resource else { return false };
+    says(key) || says(&o.lock.acquire.key)
 }
 
-fn finding(cx: &Context<'_>, lock: &Lock, writes: &[(&Observation, &Write)]) -> Finding {
-    let (first, write) = writes[0];
+/// Whether the write is queued between MULTI and EXEC after a WATCH.
+fn watches(cx: &Context<'_>, o: &Observation) -> bool {
+    let multi = crate::analysis::database::trip(cx.analyzer, o.via[o.via.len() - 1])
+        .is_some_and(|trip| trip.atomicity == Atomicity::Multi);
+    multi
+        && o.via.iter().any(|site| {
+            let reached = cx.analyzer.reached(cx.analyzer.item(site.function));
+            reached.iter().any(|r| matches!(r.effect.kind, EffectKind::Watch(_)))
+        })
+}
+
+/// Logs, metrics, histories: each holder's entry is true.
+fn is_record(resource: &Resource) -> bool {
+    const RECORDS: &[&str] =
+        &["log", "logs", "audit", "audits", "history", "histories", "metric", "metrics", "outbox", "heartbeats"];
+    let Resource::Table(table) = resource else { return false };
+    words(table).iter().any(|word| RECORDS.contains(&word.as_str()))
+}
+
+fn finding(cx: &Context<'_>, lock: &Lock, writes: &[(Observation, Write)]) -> Finding {
+    let (first, write) = &writes[0];
     let key = cx.show(first.function, &first.lock.acquire.key);
     let what = show_resource(&write.resource);
-    let names_target = !matches!(&write.resource, Resource::Key(_, k) if !crate::analysis::lock::strong(k));
-    let span = if first.via.len() == 1 || names_target { first.effect.span } else { cx.op_span(first.via[0]) };
+    let span = cx.target_place(first);
     let mut f = Finding::new(
         &RULE,
         span,
@@ -170,8 +218,9 @@ fn finding(cx: &Context<'_>, lock: &Lock, writes: &[(&Observation, &Write)]) -> 
     let taken = cx.op_span(first.lock.via[0]);
     f.label(taken, format!("the lease `{key}` is taken here"));
     for (other, _) in writes.iter().skip(1).take(4) {
-        if other.effect.span != first.effect.span {
-            f.label(other.effect.span, "and this");
+        let place = cx.target_place(other);
+        if place != span {
+            f.label(place, "and this");
         }
     }
     f.help = match &write.resource {

@@ -73,6 +73,7 @@ pub fn request(request: &Request) -> Option<(EffectKind, Option<Reply>)> {
                 verb: "put".into(),
                 safety: if compared { Safety::Conditions(conditions) } else { Safety::None },
                 values: request.body.iter().cloned().collect(),
+                assigned: Vec::new(),
                 ttl: None,
             };
             Some((EffectKind::Write(write), None))

@@ -58,6 +58,7 @@ pub(super) fn transact(site: &Site<'_>, backend: Backend) -> Outcome {
                     verb: "put".into(),
                     safety: if conditions.is_empty() { Safety::None } else { Safety::Conditions(conditions.clone()) },
                     values: vec![arg(operation, 1)],
+                    assigned: Vec::new(),
                     ttl: None,
                 }),
             )),

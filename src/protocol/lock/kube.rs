@@ -32,6 +32,7 @@ pub(super) fn object(site: &Site<'_>) -> Outcome {
             verb: "replace".into(),
             safety: Safety::Conditions(vec![("resourceVersion".into(), "=".into(), Value::Unknown)]),
             values: Vec::new(),
+            assigned: Vec::new(),
             ttl: None,
         }),
         Some("delete") => {
@@ -89,6 +90,7 @@ fn patch(site: &Site<'_>, key: Value, content: &Value) -> Option<EffectKind> {
                 _ => Safety::Conditions(vec![("resourceVersion".into(), "=".into(), Value::Unknown)]),
             },
             values: vec![payload(holder)],
+            assigned: Vec::new(),
             ttl: Some(ttl),
         })),
         (None, Some(_)) => Some(EffectKind::Renew(Renew { backend: BACKEND, key, check, ttl })),

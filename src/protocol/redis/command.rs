@@ -113,7 +113,7 @@ impl Command {
     fn write(&self, ttl: Option<Ttl>, safety: Safety) -> Effect {
         let values = self.args.iter().skip(1).map(|arg| arg.value.clone()).collect();
         let resource = Resource::Key(Backend::Redis, self.value(0));
-        self.effect(&self.name, EffectKind::Write(Write { resource, verb: self.name.clone(), safety, values, ttl }))
+        self.effect(&self.name, EffectKind::Write(Write::new(resource, &self.name, safety, values, ttl)))
     }
 
     fn acquire(&self, shown: &str, key: Value, token: Value, ttl: Ttl) -> Effect {
@@ -160,13 +160,8 @@ impl Command {
             "SETEX" | "PSETEX" => {
                 let unit = if self.name == "SETEX" { TimeUnit::Seconds } else { TimeUnit::Milliseconds };
                 let resource = Resource::Key(Backend::Redis, self.value(0));
-                let write = Write {
-                    resource,
-                    verb: self.name.clone(),
-                    safety: Safety::None,
-                    values: vec![self.value(2)],
-                    ttl: Some(ttl(self.value(1), unit)),
-                };
+                let ttl = Some(ttl(self.value(1), unit));
+                let write = Write::new(resource, &self.name, Safety::None, vec![self.value(2)], ttl);
                 self.only(EffectKind::Write(write))
             }
             "GETSET" => Meaning { effects: vec![self.write(None, Safety::None)], replies: None },
@@ -282,7 +277,7 @@ impl Command {
                 EffectKind::Renew(Renew { backend: Backend::Redis, key, check: OwnerCheck::Token(expected), ttl })
             } else {
                 let safety = Safety::Conditions(vec![("value".into(), "=".into(), expected)]);
-                EffectKind::Write(Write { resource, verb: shown.clone(), safety, values: vec![value], ttl: None })
+                EffectKind::Write(Write::new(resource, &shown, safety, vec![value], None))
             };
             return Meaning { effects: vec![self.effect(&shown, kind)], replies };
         }
@@ -292,7 +287,7 @@ impl Command {
         // `SET .. XX EX n` gives a key that is there a new expiry, whoever wrote it.
         let prolongs = options.present && matches!(write_ttl, Some(Ttl::After(..)));
         let expire = Expire { key, ttl: ttl.clone(), only_if_none: false };
-        let write = Write { resource, verb: shown.clone(), safety, values: vec![value], ttl: write_ttl };
+        let write = Write::new(resource, &shown, safety, vec![value], write_ttl);
         let mut effects = vec![self.effect(&shown, EffectKind::Write(write))];
         if prolongs {
             effects.push(self.effect(&shown, EffectKind::Expire(expire)));

@@ -28,6 +28,8 @@ pub struct Leases {
 struct LeaseColumns {
     owner: BTreeSet<String>,
     until: BTreeSet<String>,
+    /// What each claim sets other columns to: `status` = `running`.
+    states: BTreeSet<(String, String)>,
 }
 
 impl Leases {
@@ -43,8 +45,22 @@ impl Leases {
                 let entry = self.tables.entry(short(&claim.table.name)).or_default();
                 entry.owner.extend(claim.owner.map(|(column, _)| column));
                 entry.until.extend(claim.until.map(|(column, _)| column));
+                let set = assignments(&dml);
+                entry.states.extend(set.iter().filter_map(|(c, e)| Some(((*c).to_string(), literal(e)?))));
             }
         }
+    }
+
+    /// Whether the next holder's claim brings the row to this state again, so that comparing it turns no stale holder away.
+    pub fn claims_again(&self, table: &str, (column, op, value): &Condition) -> bool {
+        let Some(known) = self.tables.get(&short(table)) else { return false };
+        let text = match value {
+            Value::Const(Lit::Str(s)) => s.clone(),
+            Value::Const(Lit::Bool(b)) => b.to_string(),
+            Value::Const(Lit::Int(n)) => n.to_string(),
+            _ => return false,
+        };
+        op == "=" && known.states.contains(&(column.clone(), text))
     }
 
     /// Whether rows of the table are leases.
@@ -251,6 +267,14 @@ fn claim<'a>(reading: &Reading<'_>, dml: &Dml<'a>) -> Option<Claim<'a>> {
         return None;
     }
     Some(Claim { table, owner, until, form: AcquireForm::RowClaim })
+}
+
+fn literal(e: &Expr) -> Option<String> {
+    match &e.bare().kind {
+        ExprKind::Str(s) | ExprKind::Number(s) => Some(s.clone()),
+        ExprKind::Bool(b) => Some(b.to_string()),
+        _ => None,
+    }
 }
 
 fn constant(e: &Expr) -> bool {

@@ -1,7 +1,7 @@
 //! Queries of builders (diesel, sea-orm, sea-query): table, verb, conditions and row locks instead of text.
 //!
 //! `what` of their rows is one word: `select`, `update`, `delete`, `insert` begin a query (the table is argument 0 or the
-//! receiver), `upsert` makes an INSERT decided by the store, `filter` adds conditions, `set` values, `key` the primary
+//! receiver), `upsert` makes an INSERT decided by the store, `do-update` one that overwrites, `filter` adds conditions, `set` values, `key` the primary
 //! key, `returning` keeps rows; row locks name their clause.
 
 use super::chain::{Builder, Built};
@@ -21,6 +21,10 @@ pub(super) struct Query {
     values: Vec<Value>,
     lock: Option<(String, bool)>,
     upsert: bool,
+    /// A row that is there is overwritten.
+    overwrites: bool,
+    /// The first of the columns that an upsert overwrites.
+    overwritten: Option<usize>,
     /// Something of the condition could not be read.
     opaque: bool,
     /// A row of the model was part of it.
@@ -91,7 +95,16 @@ impl Query {
             }
             // `Entity::update(model)` compares the primary key.
             "model" => self.conditions.push(("id".into(), "=".into(), Value::Unknown)),
-            "upsert" => self.upsert = true,
+            "upsert" => {
+                self.upsert = true;
+                if args.iter().any(|arg| updates(arg, 0)) {
+                    self.overwrites = true;
+                }
+            }
+            "do-update" => {
+                (self.upsert, self.overwrites) = (true, true);
+                self.overwritten = Some(self.columns.len());
+            }
             _ => {}
         }
     }
@@ -134,6 +147,14 @@ impl Query {
             }
         }
     }
+}
+
+/// Whether an `OnConflict::column(..)` chain overwrites: `update_column`, `update_columns`, `value`, `values`.
+fn updates(value: &Value, depth: usize) -> bool {
+    let Value::Call(call) = value else { return false };
+    let last = call.name.rsplit([':', '.']).next().unwrap_or("");
+    matches!(last, "update_column" | "update_columns" | "value" | "values" | "update_expr" | "update_exprs")
+        || depth < 16 && call.args.first().is_some_and(|inner| updates(inner, depth + 1))
 }
 
 fn root_path(call: &CallValue) -> Option<&str> {
@@ -333,6 +354,7 @@ pub(super) fn effects(query: &Query, span: Span, dialect: Dialect, context: &Con
         return out;
     }
     let safety = match query.verb {
+        "INSERT" if query.overwrites => Safety::Upsert,
         "INSERT" if query.upsert => Safety::Unique,
         "INSERT" => {
             let named = query
@@ -347,7 +369,12 @@ pub(super) fn effects(query: &Query, span: Span, dialect: Dialect, context: &Con
         _ if query.conditions.is_empty() => Safety::None,
         _ => Safety::Conditions(query.conditions.clone()),
     };
-    let write = Write { resource, verb: query.verb.into(), safety, values: query.values.clone(), ttl: None };
+    let assigned = match (query.verb, query.overwritten) {
+        ("UPDATE", _) => query.columns.clone(),
+        (_, Some(first)) => query.columns[first.min(query.columns.len())..].to_vec(),
+        _ => Vec::new(),
+    };
+    let write = Write { resource, verb: query.verb.into(), safety, values: query.values.clone(), assigned, ttl: None };
     out.push(effect(query.verb.into(), EffectKind::Write(write)));
     out
 }
@@ -357,7 +384,7 @@ pub(super) fn reply(effects: &[Effect], fetch: Fetch) -> Option<Reply> {
     let first = effects.iter().find_map(|e| match &e.kind {
         EffectKind::Acquire(a) => Some((a.kind == LockKind::Row, a.blocking, e.command.contains("NOWAIT"))),
         EffectKind::Release(_) => Some((false, false, false)),
-        EffectKind::Write(w) if matches!(w.safety, Safety::Conditions(_) | Safety::Unique) => {
+        EffectKind::Write(w) if matches!(w.safety, Safety::Conditions(_) | Safety::Unique | Safety::Upsert) => {
             Some((true, false, false))
         }
         // Of a plain read: rows that someone else wrote, or none.

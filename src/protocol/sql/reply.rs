@@ -111,7 +111,9 @@ fn outcomes(reading: &Reading<'_>, statement: &Statement, effects: &[Effect]) ->
     );
     let conditional = effects.iter().any(|e| match &e.kind {
         EffectKind::Acquire(_) | EffectKind::Release(_) | EffectKind::Renew(_) | EffectKind::Expire(_) => true,
-        EffectKind::Write(w) => matches!(w.safety, crate::ir::Safety::Conditions(_) | crate::ir::Safety::Unique),
+        EffectKind::Write(w) => {
+            matches!(w.safety, crate::ir::Safety::Conditions(_) | crate::ir::Safety::Unique | crate::ir::Safety::Upsert)
+        }
         _ => false,
     });
     if claims && conditional {

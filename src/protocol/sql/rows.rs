@@ -121,13 +121,8 @@ pub(super) fn effects(reading: &Reading<'_>, statement: &Statement) -> Vec<Effec
         }
         StatementKind::Truncate(tables) => {
             out.extend(tables.iter().map(|t| {
-                let write = Write {
-                    resource: Resource::Table(text::plain_name(&t.name)),
-                    verb: "TRUNCATE".into(),
-                    safety: Safety::None,
-                    values: Vec::new(),
-                    ttl: None,
-                };
+                let table = Resource::Table(text::plain_name(&t.name));
+                let write = Write::new(table, "TRUNCATE", Safety::None, Vec::new(), None);
                 reading.effect(statement.head.clone(), "TRUNCATE", EffectKind::Write(write))
             }));
             return out;
@@ -397,22 +392,30 @@ pub(super) fn write(reading: &Reading<'_>, dml: &Dml<'_>) -> Option<Effect> {
         None => Safety::Unknown,
         Some(list) if list.is_empty() && dml.filter().is_some() => Safety::Unknown,
         Some(list) if list.is_empty() => Safety::None,
-        Some(list) => Safety::Conditions(list),
+        Some(mut list) => {
+            list.retain(|condition| !reading.context.leases.claims_again(&table.name, condition));
+            if list.is_empty() { Safety::None } else { Safety::Conditions(list) }
+        }
     };
+    let mut assigned = Vec::new();
     let (verb, safety, values) = match &dml.statement.kind {
         StatementKind::Update(u) => {
+            assigned.extend(u.set.iter().map(|a| text::plain_name(&a.column)));
             ("UPDATE", conditioned(guard(reading, dml)), u.set.iter().map(|a| value(&a.value)).collect())
         }
         StatementKind::Delete(_) => ("DELETE", conditioned(guard(reading, dml)), Vec::new()),
         StatementKind::Merge(_) => ("MERGE", Safety::Unknown, Vec::new()),
         StatementKind::Insert(i) => {
             let mut values: Vec<Value> = i.rows.iter().flatten().map(value).collect();
+            if let Some(conflict) = &i.conflict {
+                assigned.extend(conflict.set.iter().map(|a| text::plain_name(&a.column)));
+                let own = conflict.set.iter().filter(|a| !is_excluded(&a.value));
+                values.extend(own.map(|a| value(&a.value)));
+            }
             let safety = match &i.conflict {
                 Some(c) if c.filter.is_some() => conditioned(conflict_guard(reading, i)),
-                Some(c) => {
-                    values.extend(c.set.iter().filter(|a| !is_excluded(&a.value)).map(|a| value(&a.value)));
-                    Safety::Unique
-                }
+                Some(c) if !c.set.is_empty() || c.replace => Safety::Upsert,
+                Some(_) => Safety::Unique,
                 None if unique_insert(reading, i) => Safety::Unique,
                 None => Safety::None,
             };
@@ -425,6 +428,7 @@ pub(super) fn write(reading: &Reading<'_>, dml: &Dml<'_>) -> Option<Effect> {
         verb: verb.into(),
         safety,
         values,
+        assigned,
         ttl: None,
     };
     Some(reading.effect(dml.statement.head.clone(), verb, EffectKind::Write(write)))

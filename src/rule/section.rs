@@ -1,0 +1,329 @@
+//! Sections: what happens while a lock is held, where each effect names its target, and what its values are made of.
+
+use std::collections::BTreeSet;
+
+use super::Context;
+use super::context::proven_held;
+use crate::analysis::origin_call;
+use crate::analysis::slice::Slice;
+use crate::analysis::summary::{Observation, Status};
+use crate::ir::{
+    Call, Callee, Effect, EffectKind, FunctionId, HandleKind, LockKind, Operand, Piece, Resource, Site, Value,
+};
+use crate::source::Span;
+
+/// Calls between the function that sees both, and the acquire or the effect.
+const MAX_DEPTH: usize = 6;
+/// Functions that a value is followed through.
+const MAX_HOPS: usize = 8;
+
+/// Effects that some open transaction with locked rows or an advisory lock covers, by the calls that lead to them.
+pub struct Covered(BTreeSet<(Vec<Site>, u32)>);
+
+impl Covered {
+    /// Whether the effect happens while rows or a transaction lock are held, seen from any of the functions on the way.
+    pub fn holds(&self, o: &Observation) -> bool {
+        (0..o.via.len()).any(|i| self.0.contains(&(o.via[i..].to_vec(), o.origin.effect)))
+    }
+}
+
+impl Context<'_> {
+    /// What is done under one lock on proven paths: one list for each function that sees the acquisition, in source order.
+    pub fn sections(&self, lock: usize, pick: impl Fn(&Observation) -> bool) -> Vec<Vec<Observation>> {
+        let near = self.observed(lock, |o| {
+            proven_held(o)
+                && self.judged(o.function)
+                && o.via.len() <= MAX_DEPTH
+                && o.lock.via.len() <= MAX_DEPTH
+                && pick(o)
+        });
+        let functions: BTreeSet<FunctionId> = near.iter().map(|o| o.function).collect();
+        let list = |function: FunctionId| {
+            let mut list: Vec<Observation> = near.iter().filter(|o| o.function == function).cloned().collect();
+            list.sort_by_key(|o| (o.via.iter().map(|s| self.op_span(*s).start).collect::<Vec<_>>(), o.effect.span));
+            list
+        };
+        functions.into_iter().map(list).collect()
+    }
+
+    /// Effects that happen while rows or a transaction-level lock are held.
+    pub fn covered(&self) -> Covered {
+        let log = self.analyzer.log.borrow();
+        let held = log.observations.iter().filter(|o| {
+            o.status == Status::Held && matches!(o.lock.acquire.kind, LockKind::Row | LockKind::Transaction)
+        });
+        Covered(held.map(|o| (o.via.clone(), o.origin.effect)).collect())
+    }
+
+    /// Where an effect stands: where its own text names its target, or at the call that brings the target.
+    pub fn target_place(&self, o: &Observation) -> Span {
+        let last = o.via.len() - 1;
+        for (i, site) in o.via.iter().enumerate().rev() {
+            let Some(effect) = self.effect_at(o, i) else { continue };
+            if names_target(&effect) {
+                return if i == last { effect.span } else { self.op_span(*site) };
+            }
+        }
+        o.effect.span
+    }
+
+    /// The effect in the terms of the function of `via[level]`.
+    fn effect_at(&self, o: &Observation, level: usize) -> Option<Effect> {
+        if level == 0 {
+            return Some(o.effect.clone());
+        }
+        let reached = self.analyzer.reached(o.via[level].function);
+        let found = reached.iter().find(|r| r.origin == o.origin && r.via == o.via[level..]);
+        found.map(|r| r.effect.clone())
+    }
+
+    /// Whether what an effect writes holds the result of some operation (a read, a clock, a computation that is not known),
+    /// so that a holder who is late writes something old. Parameters of the function that takes the lock, and constants, do
+    /// not, whatever they are converted to.
+    pub fn holds_result(&self, o: &Observation, values: &[Value]) -> bool {
+        if values.iter().any(|v| depends_on_time(v, 0)) {
+            return true;
+        }
+        if !values.is_empty() && values.iter().all(|v| settled(v, 0)) {
+            return false;
+        }
+        let level = o.via.len() - 1;
+        let Some(call) = origin_call(self.program, o.via[level]) else { return true };
+        let data: Vec<&Operand> = call.args.iter().filter(|x| !self.is_handle(o.via[level].function, x)).collect();
+        data.into_iter().any(|x| self.from_operation(&o.via, level, o.via[level].function, x, MAX_HOPS))
+    }
+
+    fn is_handle(&self, function: FunctionId, operand: &Operand) -> bool {
+        let models = crate::model::Models::builtin();
+        crate::protocol::handle(self.program, models, function, operand).kind != HandleKind::Unknown
+    }
+
+    fn from_operation(&self, via: &[Site], level: usize, id: FunctionId, operand: &Operand, hops: usize) -> bool {
+        if hops == 0 {
+            return true;
+        }
+        let f = self.program.function(id);
+        let sources = Slice::of(f).sources(operand);
+        let made_here = f
+            .calls()
+            .any(|(_, op, call)| op.dst.is_some_and(|dst| sources.contains(&dst) && self.is_operation(id, dst, call)));
+        if made_here {
+            return true;
+        }
+        sources.iter().any(|var| {
+            if let Some((parent, x)) = self.captured(id, *var) {
+                let level = via.iter().position(|s| s.function == parent).unwrap_or(0);
+                return self.from_operation(via, level, parent, &x, hops - 1);
+            }
+            let Some(k) = f.params.iter().position(|p| p == var) else { return false };
+            if level == 0 || via[level].function != id {
+                return false;
+            }
+            let outer = origin_call(self.program, via[level - 1]).and_then(|call| call.args.get(k));
+            outer.is_some_and(|x| self.from_operation(via, level - 1, via[level - 1].function, x, hops - 1))
+        })
+    }
+
+    /// Whether a call fetches something: from a store, a service, a clock, or by code that is waited for and not known.
+    fn is_operation(&self, id: FunctionId, dst: crate::ir::Var, call: &Call) -> bool {
+        let fetches = |kind: &EffectKind| {
+            matches!(kind, EffectKind::Read(_) | EffectKind::Issue(_) | EffectKind::External(_) | EffectKind::Write(_))
+        };
+        if let Some(trip) = &call.effect {
+            return trip.effects.iter().any(|e| fetches(&e.kind));
+        }
+        let operand = Operand::Var(dst, crate::ir::Use::Ref);
+        if depends_on_time(&self.program.value(id, &operand), 0) {
+            return true;
+        }
+        if !call.targets.is_empty() {
+            let fetch = |t: &FunctionId| self.analyzer.reached(*t).iter().any(|r| fetches(&r.effect.kind));
+            return call.targets.iter().any(|t| self.program.function(*t).is_async || fetch(t));
+        }
+        let unknown = match &call.callee {
+            Callee::Method(name) => !converts(name),
+            Callee::Path(path) => !converts(path.rsplit("::").next().unwrap_or(path)),
+            Callee::Macro(_) => false,
+            Callee::Value(_) => true,
+        };
+        unknown && !self.is_handle(id, &operand)
+    }
+}
+
+/// Whether the effect's own text says what it is done to.
+fn names_target(effect: &Effect) -> bool {
+    match &effect.kind {
+        EffectKind::Write(write) => match &write.resource {
+            Resource::Key(_, key) => names(key, 0),
+            _ => true,
+        },
+        EffectKind::External(external) => names(&external.target, 0),
+        _ => true,
+    }
+}
+
+/// Whether a value says which key or address is meant: not merely handed in.
+fn names(value: &Value, depth: usize) -> bool {
+    if depth > 16 {
+        return true;
+    }
+    match value {
+        Value::Param(_) => false,
+        Value::Template(pieces) => {
+            let letters = |t: &str| t.chars().filter(|c| c.is_alphanumeric()).count();
+            pieces.iter().map(|p| if let Piece::Text(t) = p { letters(t) } else { 0 }).sum::<usize>() >= 3
+                || pieces.iter().any(|p| matches!(p, Piece::Hole(v) if names(v, depth + 1)))
+        }
+        // `key.as_str()`, `Path::from(key)`
+        Value::Call(call) if call.args.len() == 1 => names(&call.args[0], depth + 1),
+        Value::Call(call) if !call.args.is_empty() => call.args.iter().any(|arg| names(arg, depth + 1)),
+        Value::Aggregate(_, fields) if !fields.is_empty() => fields.iter().any(|(_, v)| names(v, depth + 1)),
+        _ => true,
+    }
+}
+
+/// Constants and parameters, and what they are converted to.
+fn settled(value: &Value, depth: usize) -> bool {
+    if depth > 16 {
+        return false;
+    }
+    let inner = |v: &Value| settled(v, depth + 1);
+    match value {
+        Value::Const(_) | Value::Param(_) | Value::Path(_) | Value::TypeField(..) | Value::Env(_) => true,
+        Value::Field(base, _) => inner(base),
+        Value::Template(pieces) => pieces.iter().all(|p| match p {
+            Piece::Text(_) => true,
+            Piece::Hole(v) => inner(v),
+        }),
+        Value::Aggregate(_, fields) => fields.iter().all(|(_, v)| inner(v)),
+        // The server's own clock is read when the statement runs.
+        Value::Call(call) if call.name == "sql::now" => true,
+        Value::Call(call) => converts(call.name.rsplit([':', '.']).next().unwrap_or("")) && call.args.iter().all(inner),
+        _ => false,
+    }
+}
+
+/// Calls that bring a value into another form, or put it into a command or statement.
+fn converts(name: &str) -> bool {
+    const FORMS: &[&str] = &[
+        "to_string",
+        "to_owned",
+        "clone",
+        "cloned",
+        "copied",
+        "into",
+        "try_into",
+        "from",
+        "try_from",
+        "new",
+        "as_str",
+        "as_ref",
+        "as_bytes",
+        "as_slice",
+        "as_deref",
+        "as_mut",
+        "deref",
+        "borrow",
+        "to_vec",
+        "into_bytes",
+        "into_iter",
+        "iter",
+        "map",
+        "collect",
+        "unwrap",
+        "expect",
+        "unwrap_or",
+        "unwrap_or_default",
+        "unwrap_or_else",
+        "ok",
+        "ok_or",
+        "ok_or_else",
+        "map_err",
+        "context",
+        "with_context",
+        "len",
+        "to_value",
+        "to_string_pretty",
+        "to_json",
+        "pin",
+        "timestamp",
+        "timestamp_millis",
+        "to_rfc3339",
+        "as_secs",
+        "as_millis",
+        "lower",
+        "upper",
+        "coalesce",
+        "json!",
+        "format!",
+        "vec!",
+        "trim",
+        "to_lowercase",
+        "min",
+        "max",
+        "encode",
+        "serialize",
+        "with_capacity",
+        "default",
+        "push",
+        "extend",
+        "insert",
+        "and_then",
+        "filter",
+        "then",
+        "join",
+        "int4",
+    ];
+    const BUILDERS: &[&str] = &[
+        "cmd",
+        "arg",
+        "query",
+        "query_as",
+        "query_scalar",
+        "bind",
+        "push_bind",
+        "push_values",
+        "separated",
+        "build",
+        "pipe",
+        "atomic",
+        "ignore",
+        "key",
+        "values",
+        "set",
+        "eq",
+        "value",
+        "insert_into",
+        "update",
+        "on_conflict",
+        "do_update",
+        "do_nothing",
+        "map",
+        "Set",
+        "persistent",
+        "query_with",
+        "boxed",
+        "set_ex",
+        "hset",
+        "hset_multiple",
+    ];
+    FORMS.contains(&name) || BUILDERS.contains(&name)
+}
+
+/// A clock, a fresh value, or something computed from what the row already holds.
+fn depends_on_time(value: &Value, depth: usize) -> bool {
+    if depth > 16 {
+        return false;
+    }
+    let inner = |v: &Value| depends_on_time(v, depth + 1);
+    match value {
+        Value::Clock { .. } | Value::Fresh(_) => true,
+        Value::Path(path) => path.starts_with("sql::column::"),
+        Value::Template(pieces) => pieces.iter().any(|p| matches!(p, Piece::Hole(v) if inner(v))),
+        Value::Call(call) => call.args.iter().any(inner),
+        Value::Aggregate(_, fields) => fields.iter().any(|(_, v)| inner(v)),
+        Value::Operation(_, list) | Value::Join(list) => list.iter().any(inner),
+        Value::Field(base, _) => inner(base),
+        _ => false,
+    }
+}
