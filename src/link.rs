@@ -55,30 +55,41 @@ pub struct Program {
     pub opaque: Vec<Span>,
     index: index::Index,
     memo: memo::Memo,
+    /// Calls whose targets linking has filled in.
+    resolved: Vec<Site>,
 }
 
 impl Program {
     /// Joins the units to one program: renumbers functions, builds the indexes, fills [`Call::targets`].
     /// The order of `units` decides the ids, so the same units in the same order give the same program.
     pub fn link(sources: Sources, units: Vec<Unit>) -> Program {
-        let mut program = Program { sources, ..Program::default() };
+        let mut program = Program::default();
+        program.join(sources, units);
+        program
+    }
+
+    /// Adds further units, whose files are in `sources` beside all earlier ones. What was known of calls (targets and effects)
+    /// is found anew, since the new units may say more.
+    pub fn join(&mut self, sources: Sources, units: Vec<Unit>) {
+        self.sources = sources;
+        self.forget_calls();
         for unit in units {
-            let base = program.functions.len() as u32;
+            let base = self.functions.len() as u32;
             for mut function in unit.functions {
                 renumber(&mut function, base);
-                program.functions.push(function);
+                self.functions.push(function);
             }
-            program.types.extend(unit.types);
-            program.impls.extend(unit.impls);
-            program.uses.extend(unit.uses);
-            program.modules.extend(unit.modules);
-            program.problems.extend(unit.problems);
-            program.opaque.extend(unit.opaque);
+            self.types.extend(unit.types);
+            self.impls.extend(unit.impls);
+            self.uses.extend(unit.uses);
+            self.modules.extend(unit.modules);
+            self.problems.extend(unit.problems);
+            self.opaque.extend(unit.opaque);
         }
-        program.index = index::Index::build(&program);
-        program.memo = memo::Memo::new(program.functions.len());
-        program.fill_targets();
-        program
+        self.index = index::Index::default();
+        self.index = index::Index::build(self);
+        self.memo = memo::Memo::new(self.functions.len());
+        self.fill_targets();
     }
 
     /// The function of an id.

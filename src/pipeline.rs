@@ -136,20 +136,18 @@ fn understand(mut workspace: Workspace, options: &Options) -> Known {
     let mut units = lower_all(&workspace, &files);
     let schema = settle_sql(&workspace, &files, &mut units);
     let models = options.models.as_ref().unwrap_or(Models::builtin());
+    let mut program = Program::default();
+    program.schema = schema;
     let mut round = 0;
-    let (program, understood) = loop {
-        let last = round == ROUNDS;
-        let now = if last { std::mem::take(&mut units) } else { units.clone() };
-        let mut program = Program::link(workspace.sources.clone(), now);
-        program.schema.clone_from(&schema);
+    let understood = loop {
+        program.join(workspace.sources.clone(), units);
         let understood =
             model::apply(&mut program, models, &versions(&workspace, &files, models), options.include_tests);
-        let more = if last { Vec::new() } else { workspace.more(&wanted::names(&program)) };
+        let more = if round == ROUNDS { Vec::new() } else { workspace.more(&wanted::names(&program)) };
         if more.is_empty() {
-            break (program, understood);
+            break understood;
         }
-        let further = lower_all(&workspace, &more);
-        units.extend(further);
+        units = lower_all(&workspace, &more);
         files.extend(more);
         round += 1;
     };

@@ -167,6 +167,22 @@ impl Program {
     }
 
     /// Fills [`Call::targets`] and the callers index. Part of linking.
+    /// Takes back what linking and the models found out about calls. Targets that a front end knew stay.
+    pub(super) fn forget_calls(&mut self) {
+        for site in std::mem::take(&mut self.resolved) {
+            let function = &mut self.functions[site.function.0 as usize];
+            let op = &mut function.blocks[site.at.block.0 as usize].ops[site.at.index as usize];
+            if let OpKind::Call(call) = &mut op.kind {
+                call.targets.clear();
+            }
+        }
+        for op in self.functions.iter_mut().flat_map(|f| &mut f.blocks).flat_map(|b| &mut b.ops) {
+            if let OpKind::Call(call) = &mut op.kind {
+                call.effect = None;
+            }
+        }
+    }
+
     pub(super) fn fill_targets(&mut self) {
         let mut found: Vec<(crate::ir::Site, Vec<FunctionId>)> = Vec::new();
         for (id, function) in self.functions() {
@@ -179,6 +195,7 @@ impl Program {
                 }
             }
         }
+        self.resolved = found.iter().map(|(site, _)| *site).collect();
         for (site, targets) in found {
             for target in &targets {
                 if let Some(list) = self.index.callers.get_mut(target.0 as usize) {
