@@ -110,6 +110,7 @@ pub struct Analyzer<'p> {
     /// The program.
     pub program: &'p Program,
     relevant: Vec<bool>,
+    effectful: Vec<bool>,
     flows: RefCell<HashMap<FunctionId, Rc<Flow>>>,
     memo: RefCell<HashMap<Key, Rc<Summary>>>,
     active: RefCell<Vec<FunctionId>>,
@@ -126,7 +127,8 @@ impl<'p> Analyzer<'p> {
     pub fn new(program: &'p Program, include_tests: bool) -> Self {
         let analyzer = Analyzer {
             program,
-            relevant: relevance(program),
+            relevant: reaching(program, is_lock_effect),
+            effectful: reaching(program, |_| true),
             flows: RefCell::default(),
             memo: RefCell::default(),
             active: RefCell::default(),
@@ -443,21 +445,17 @@ pub fn lock_functions(program: &Program) -> BTreeSet<FunctionId> {
     out
 }
 
-/// Functions with lock effects, themselves or through calls and inner closures.
-fn relevance(program: &Program) -> Vec<bool> {
+/// Functions with an effect of a kind, themselves or through calls and inner closures.
+fn reaching(program: &Program, kind: impl Fn(&EffectKind) -> bool) -> Vec<bool> {
     let n = program.functions().count();
-    let mut relevant = vec![false; n];
+    let mut found = vec![false; n];
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); n];
     for (id, f) in program.functions() {
         let me = id.0 as usize;
         for (_, op) in f.ops() {
             match &op.kind {
                 OpKind::Call(call) => {
-                    if let Some(trip) = &call.effect
-                        && trip.effects.iter().any(|e| is_lock_effect(&e.kind))
-                    {
-                        relevant[me] = true;
-                    }
+                    found[me] |= call.effect.as_ref().is_some_and(|trip| trip.effects.iter().any(|e| kind(&e.kind)));
                     for target in &call.targets {
                         users[target.0 as usize].push(me);
                     }
@@ -467,16 +465,16 @@ fn relevance(program: &Program) -> Vec<bool> {
             }
         }
     }
-    let mut work: Vec<usize> = (0..n).filter(|i| relevant[*i]).collect();
+    let mut work: Vec<usize> = (0..n).filter(|i| found[*i]).collect();
     while let Some(i) = work.pop() {
         for user in &users[i] {
-            if !relevant[*user] {
-                relevant[*user] = true;
+            if !found[*user] {
+                found[*user] = true;
                 work.push(*user);
             }
         }
     }
-    relevant
+    found
 }
 
 fn is_lock_effect(kind: &EffectKind) -> bool {

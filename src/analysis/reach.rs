@@ -1,5 +1,6 @@
 //! Effects that a function reaches, itself and through what it calls, in its own terms.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::summary::{Origin, Reached, Status};
@@ -16,23 +17,40 @@ const MAX_REACHED: usize = 48;
 /// Calls followed downwards.
 const MAX_DEPTH: usize = 6;
 
+/// One question about what a function reaches.
+#[derive(Default)]
+struct Walk {
+    /// Functions being looked at, outermost first.
+    stack: Vec<FunctionId>,
+    /// Results that recursion or depth left incomplete, and how deep they were found: the deeper, the less they hold.
+    cut: HashMap<FunctionId, (usize, Rc<Vec<Reached>>)>,
+}
+
 impl<'p> Analyzer<'p> {
     /// Effects reached from a function, memoised; recursion adds nothing.
     pub(crate) fn reached(&self, id: FunctionId) -> Rc<Vec<Reached>> {
-        self.reach(id, &mut Vec::new(), &mut false)
+        self.reach(id, &mut Walk::default(), &mut false)
     }
 
-    /// `cut` is set when recursion or depth left something out: such a result holds for this stack only.
-    fn reach(&self, id: FunctionId, stack: &mut Vec<FunctionId>, cut: &mut bool) -> Rc<Vec<Reached>> {
+    /// `cut` is set when recursion or depth left something out: such a result holds for this walk only.
+    fn reach(&self, id: FunctionId, walk: &mut Walk, cut: &mut bool) -> Rc<Vec<Reached>> {
+        if !self.effectful[id.0 as usize] {
+            return Rc::default();
+        }
         if let Some(known) = self.reached.borrow().get(&id) {
             return known.clone();
         }
-        if stack.contains(&id) || stack.len() > MAX_DEPTH {
+        if walk.stack.contains(&id) || walk.stack.len() > MAX_DEPTH {
             *cut = true;
             return Rc::default();
         }
+        // Without this, functions that call one another cost as much as there are ways through them.
+        if let Some((_, known)) = walk.cut.get(&id).filter(|(depth, _)| *depth <= walk.stack.len()) {
+            *cut = true;
+            return known.clone();
+        }
         let mut own_cut = false;
-        stack.push(id);
+        walk.stack.push(id);
         let f = self.program.function(id);
         let mut out: Vec<Reached> = Vec::new();
         for (at, op) in f.ops() {
@@ -53,22 +71,24 @@ impl<'p> Analyzer<'p> {
                         continue;
                     }
                     for target in &call.targets {
-                        self.lift(site, call, id, *target, stack, &mut own_cut, &mut out);
+                        self.lift(site, call, id, *target, walk, &mut own_cut, &mut out);
                     }
                 }
                 OpKind::Let(Rvalue::Closure(inner, _)) => {
                     // A closure made here runs here as far as effects are concerned.
                     let call = closure_call();
-                    self.lift(site, &call, id, *inner, stack, &mut own_cut, &mut out);
+                    self.lift(site, &call, id, *inner, walk, &mut own_cut, &mut out);
                 }
                 _ => {}
             }
         }
         out.truncate(MAX_REACHED);
-        stack.pop();
+        walk.stack.pop();
         let out = Rc::new(out);
-        if stack.is_empty() || !own_cut {
+        if walk.stack.is_empty() || !own_cut {
             self.reached.borrow_mut().insert(id, out.clone());
+        } else {
+            walk.cut.insert(id, (walk.stack.len(), out.clone()));
         }
         *cut |= own_cut;
         out
@@ -81,11 +101,11 @@ impl<'p> Analyzer<'p> {
         call: &Call,
         caller: FunctionId,
         target: FunctionId,
-        stack: &mut Vec<FunctionId>,
+        walk: &mut Walk,
         cut: &mut bool,
         out: &mut Vec<Reached>,
     ) {
-        for inner in self.reach(target, stack, cut).iter() {
+        for inner in self.reach(target, walk, cut).iter() {
             if out.len() >= MAX_REACHED {
                 return;
             }
