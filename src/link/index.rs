@@ -68,7 +68,9 @@ impl Index {
         }
         for (id, function) in program.functions() {
             if function.kind == FunctionKind::Macro {
-                index.macros.entry(function.path.clone()).or_default().push(id);
+                // By crate and name: macros are found by the order of the text or at the root of their crate.
+                let krate = function.module.split("::").next().unwrap_or_default();
+                index.macros.entry(format!("{krate}::{}", function.name)).or_default().push(id);
             } else if function.kind != FunctionKind::SqlBody || function.has_body() {
                 // A routine without body was defined anew by a later migration.
                 index.by_path.entry(function.path.clone()).or_default().push(id);

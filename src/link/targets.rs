@@ -3,7 +3,7 @@
 use super::Program;
 use super::tables::tables;
 use super::types::Infer;
-use crate::ir::{Call, Callee, FunctionId, FunctionKind, OpKind, Operand, Ty, TypeKind};
+use crate::ir::{Call, Callee, Exit, FunctionId, FunctionKind, OpKind, Operand, Ty, TypeKind};
 
 /// A trait object or generic joins at most this many bodies.
 const MAX_TARGETS: usize = 8;
@@ -27,9 +27,22 @@ impl Program {
             },
             Callee::Macro(path) => {
                 let path = self.resolve(f, path);
-                self.index.macros.get(&path).cloned().unwrap_or_default()
+                let module = &self.function(f).module;
+                let krate = if path.contains("::") { &path } else { module }.split("::").next().unwrap_or_default();
+                let name = path.rsplit("::").next().unwrap_or(&path);
+                let found = self.index.macros.get(&format!("{krate}::{name}")).cloned().unwrap_or_default();
+                found.into_iter().filter(|id| self.stands_for_itself(*id, call.args.len())).collect()
             }
         }
+    }
+
+    /// Whether a macro's arm can be taken for a function: it has these fragments, and leaves only at its end (`?` and `return`
+    /// in it would leave the function that invokes it).
+    fn stands_for_itself(&self, id: FunctionId, args: usize) -> bool {
+        let f = self.function(id);
+        let exits =
+            f.ops().filter(|(_, op)| matches!(op.kind, OpKind::Return(_, Exit::Return | Exit::Question))).count();
+        f.params.len() == args && exits <= 1
     }
 
     fn items(&self, path: &str) -> Vec<FunctionId> {

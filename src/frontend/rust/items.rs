@@ -18,6 +18,7 @@ pub(super) fn lower(file: &SourceFile, module: &ModuleContext, parsed: Parsed<'_
     let mut lower = Lower::new(file, module, parsed.places, names);
     lower.unit.problems = parsed.problems;
     lower.unit.opaque = parsed.opaque;
+    lower.macros = parsed.macros;
     lower.items(&parsed.items, &module.module);
     let mut unit = lower.unit;
     unit.functions = lower.functions.into_iter().flatten().collect();
@@ -277,7 +278,11 @@ impl Lower<'_> {
                 }
             }
             _ => {
-                if super::parse::too_deep(&i.mac.tokens) || !self.items_in(&i.mac.tokens, prefix) {
+                if let Some(items) = self.expanded(&i.mac).as_ref().and_then(super::macro_rules::items_of) {
+                    self.expansions += 1;
+                    self.items(&items, prefix);
+                    self.expansions -= 1;
+                } else if super::parse::too_deep(&i.mac.tokens) || !self.items_in(&i.mac.tokens, prefix) {
                     self.unread(&i.mac.tokens, span);
                 }
             }

@@ -107,6 +107,10 @@ pub(super) struct Lower<'a> {
     pub(super) unit: Unit,
     /// Finished functions by id; `None` while on the way.
     pub(super) functions: Vec<Option<Function>>,
+    /// Macros that the file defines.
+    pub(super) macros: crate::frontend::rust::macro_rules::fill::Macros,
+    /// Invocations around the current place.
+    pub(super) expansions: usize,
     /// Current item is test code.
     pub(super) test: bool,
     body: Body,
@@ -122,6 +126,8 @@ impl<'a> Lower<'a> {
             names,
             unit: Unit::default(),
             functions: Vec::new(),
+            macros: Default::default(),
+            expansions: 0,
             test: module.test,
             body: Body::default(),
             outer: Vec::new(),

@@ -1,4 +1,7 @@
-//! `macro_rules!`: arm bodies lowered as functions, their fragments as parameters. No expansion.
+//! `macro_rules!`. What the file itself invokes is lowered where it is invoked, filled in (see [`fill`]). An arm that only other
+//! files invoke is lowered as a function with its fragments as parameters.
+
+pub(super) mod fill;
 
 use super::lower::{Header, Lower};
 use super::{names, parse, words};
@@ -13,21 +16,23 @@ impl Lower<'_> {
     pub(super) fn macro_rules(&mut self, ident: &Ident, tokens: &TokenStream, prefix: &str, span: Span) {
         let name = names::ident(ident);
         let mut number = 0;
-        for (params, body, at) in arms(tokens) {
-            if !words::in_tokens(&body) {
+        for arm in fill::arms(tokens) {
+            if !words::in_tokens(&arm.body) {
                 continue;
             }
-            let at = self.places.span(at);
+            let params = fragments(&arm.matcher);
+            let at = self.places.span(arm.at);
             let path = format!("{prefix}::{name}!{{{number}}}");
             number += 1;
-            let body = plain(body, &params);
+            if self.macros.is_invoked(&name, &arm) {
+                continue;
+            }
+            let body = plain(arm.body, &params);
             let params: Vec<String> = params.into_iter().map(|(name, _)| name).collect();
             if parse::too_deep(&body) {
                 self.unit.opaque.push(at);
-            } else if let Ok(file) = syn::parse2::<syn::File>(body.clone())
-                && !file.items.is_empty()
-            {
-                self.items(&file.items, &path);
+            } else if let Some(items) = items_of(&body) {
+                self.items(&items, &path);
             } else if let Ok(stmts) = Block::parse_within.parse2(body) {
                 let header = Header {
                     path,
@@ -45,20 +50,9 @@ impl Lower<'_> {
     }
 }
 
-/// The arms of a macro: names of fragments, body, place of the body.
-fn arms(tokens: &TokenStream) -> Vec<(Fragments, TokenStream, proc_macro2::Span)> {
-    let mut out = Vec::new();
-    let mut tokens = tokens.clone().into_iter();
-    while let Some(matcher) = tokens.next() {
-        let TokenTree::Group(matcher) = matcher else { continue };
-        let body = tokens.by_ref().find_map(|token| match token {
-            TokenTree::Group(group) => Some(group),
-            _ => None,
-        });
-        let Some(body) = body else { break };
-        out.push((fragments(&matcher.stream()), body.stream(), body.span()));
-    }
-    out
+/// The items that tokens consist of, if they do.
+pub(super) fn items_of(tokens: &TokenStream) -> Option<Vec<syn::Item>> {
+    syn::parse2::<syn::File>(tokens.clone()).ok().map(|file| file.items).filter(|items| !items.is_empty())
 }
 
 /// Names and kinds of `$name:kind`, in order.

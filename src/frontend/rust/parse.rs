@@ -1,5 +1,6 @@
 //! Text to items. One construct that syn does not know costs its item, not the file.
 
+use super::macro_rules::fill::Macros;
 use super::places::Places;
 use super::words;
 use crate::source::{Problem, ProblemKind, SourceFile, Span};
@@ -15,13 +16,16 @@ pub(crate) struct Parsed<'a> {
     pub(crate) items: Vec<Item>,
     pub(super) problems: Vec<Problem>,
     pub(super) opaque: Vec<Span>,
+    /// Macros that the file defines.
+    pub(super) macros: Macros,
 }
 
 /// Parses a file.
 pub(crate) fn parse(file: &SourceFile) -> Parsed<'_> {
     let base = prefix_len(&file.text);
     let places = Places::new(file, file.text[..base].chars().count());
-    let mut parsed = Parsed { places, items: Vec::new(), problems: Vec::new(), opaque: Vec::new() };
+    let mut parsed =
+        Parsed { places, items: Vec::new(), problems: Vec::new(), opaque: Vec::new(), macros: Macros::default() };
     let tokens = match file.text[base..].parse::<TokenStream>() {
         Ok(tokens) => tokens,
         Err(error) => {
@@ -40,6 +44,9 @@ pub(crate) fn parse(file: &SourceFile) -> Parsed<'_> {
             return parsed;
         }
     };
+    if file.text.contains("macro_rules!") {
+        parsed.macros = Macros::of(&tokens);
+    }
     if !too_deep(&tokens) {
         match syn::parse2::<syn::File>(tokens.clone()) {
             Ok(tree) => {

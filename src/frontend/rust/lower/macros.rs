@@ -12,6 +12,9 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::parse::{ParseStream, Parser};
 use syn::{Block, Expr, Macro, Pat, Token};
 
+/// Macros of the file that are followed into each other.
+const MAX_EXPANSIONS: usize = 6;
+
 impl Lower<'_> {
     /// A macro as a statement.
     pub(super) fn statement_macro(&mut self, mac: &Macro) {
@@ -68,7 +71,7 @@ impl Lower<'_> {
             name if name.starts_with("query") => self.query(mac, want),
             _ => None,
         };
-        match done {
+        match done.or_else(|| self.expansion(mac, want)) {
             Some(value) => value,
             None => self.other_macro(mac, want),
         }
@@ -303,6 +306,36 @@ impl Lower<'_> {
             }
         }
         Some(self.macro_call(mac, args, want))
+    }
+
+    /// What an invocation of a macro that this file defines stands for.
+    pub(in crate::frontend::rust) fn expanded(&mut self, mac: &Macro) -> Option<TokenStream> {
+        if self.expansions >= MAX_EXPANSIONS {
+            return None;
+        }
+        let name = names::ident(&mac.path.segments.last()?.ident);
+        self.macros.expand(&name, &mac.tokens)
+    }
+
+    /// The statements of a macro that this file defines, where it is invoked: `?` and `return` leave the function around.
+    fn expansion(&mut self, mac: &Macro, want: Want) -> Option<Operand> {
+        let tokens = self.expanded(mac)?;
+        let stmts = Block::parse_within.parse2(tokens).ok()?;
+        self.expansions += 1;
+        if want == Want::Nothing {
+            // As a statement: what it declares under names that it was given stays in scope.
+            self.statements(&stmts, Want::Nothing);
+            self.expansions -= 1;
+            return Some(unit());
+        }
+        self.push(Kind::Block);
+        let span = self.places.span(mac.delimiter.span().close());
+        let value = self.statements(&stmts, want);
+        let depth = self.scope_depth() - 1;
+        let value = self.carry_out(value, depth, span);
+        self.pop(span);
+        self.expansions -= 1;
+        Some(value)
     }
 
     /// A macro that is not known: whatever of it parses is evaluated, and the macro itself stays a call.
