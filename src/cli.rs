@@ -8,6 +8,7 @@ mod ir;
 mod locks;
 mod only;
 mod poolers;
+mod progress;
 mod select;
 mod settings;
 mod silence;
@@ -82,6 +83,7 @@ fn dispatch(cli: &Cli) -> Result<u8, Failure> {
         Some(Command::Init) => settings::init(),
         Some(Command::Poolers(args)) => poolers::run(args),
         Some(Command::Locks(args)) => locks::run(args),
+        Some(Command::Schema { of }) => explain::schema(*of),
         Some(Command::Ir { file, why }) => ir::run(file, why.as_deref()),
     }
 }

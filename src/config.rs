@@ -2,9 +2,11 @@
 
 mod glob;
 mod read;
+mod schema;
 
 pub use glob::{PathGlobs, matches_key};
 pub use read::parse;
+pub use schema::schema;
 
 use crate::finding::{Confidence, Finding, Severity};
 use crate::pipeline::DsnHints;

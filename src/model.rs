@@ -15,7 +15,7 @@ mod words;
 pub use apply::{Missed, Understood, apply};
 pub use head::{Head, Topology};
 pub use matching::{Imports, Match, Versions, receiver_types};
-pub use parse::{File, Models};
+pub use parse::{File, Models, vocabulary};
 pub use row::*;
 pub use version::Range;
 pub use words::{Reach, Word, of as words_of, words};

@@ -84,10 +84,10 @@ fn options_and_subcommands_exist() {
         }) else {
             continue;
         };
-        let others = ["locked", "path", "test", "workspace", "all-targets", "message-format", "open", "bench"];
+        let others = ["locked", "path", "test", "workspace", "all-targets", "message-format", "open", "bench", "allow-empty"];
         assert!(others.contains(&option) || help.contains(&format!("--{option}")), "no option --{option}");
     }
-    for command in ["explain", "init", "locks", "poolers"] {
+    for command in ["explain", "init", "locks", "poolers", "schema"] {
         let named = text.contains(&format!("cargo leaselint {command}"));
         assert!(named && help.contains(&format!("  {command} ")), "no subcommand {command}");
     }

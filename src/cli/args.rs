@@ -46,6 +46,12 @@ pub enum Command {
     /// Print every lock of the workspace: key, expiry, owner, where it is taken and given back, what is written under it and
     /// what writes the same without it
     Locks(Locks),
+    /// Print the JSON schema of a format
+    Schema {
+        /// The format
+        #[arg(value_enum)]
+        of: SchemaOf,
+    },
     /// Print the connection poolers that the configuration files set up, and what each connection string meets
     Poolers(Poolers),
 }
@@ -74,6 +80,17 @@ pub struct Locks {
     /// Read this configuration instead of looking for leaselint.toml
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+}
+
+/// Formats that have a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SchemaOf {
+    /// leaselint.toml, for editors
+    Config,
+    /// Output of `--format json`
+    Report,
+    /// Output of `locks --format json`
+    Locks,
 }
 
 /// Formats of the inventory.

@@ -1,6 +1,7 @@
 //! Checking: discovery, the run, what is left out, the reports, the exit code.
 
 use super::args::{Check, Format};
+use super::progress::Progress;
 use super::settings::{self, Settings};
 use super::silence::{self, Accepted};
 use super::{CLEAN, FOUND, Failure, edit, ignore_closed, only, select, terminal};
@@ -25,7 +26,9 @@ pub fn run(args: &Check) -> Result<u8, Failure> {
     complete(&mut request, &settings, args);
     let files = only::files(args, &request.cwd, &settings.root)?;
     let accepted = Accepted::load(args, &request.cwd, &settings.root, &rules)?;
+    let progress = Progress::start(args.quiet, "reading files");
     let workspace = discover::discover(&request)?;
+    progress.phase("analysing");
     let skipped = workspace.skipped.clone();
     let options = Options {
         include_tests: request.include_tests,
@@ -34,6 +37,7 @@ pub fn run(args: &Check) -> Result<u8, Failure> {
         dsn: settings.config.dsn.clone(),
     };
     let mut outcome = pipeline::run(workspace, &options);
+    drop(progress);
     let whole = args.paths.is_empty() && args.package.is_empty() && request.stdin.is_none();
     let silences = silence::judge(&mut outcome, &settings, &rules, whole);
 

@@ -1,8 +1,20 @@
-//! `explain` and `--list`.
+//! `explain`, `schema` and `--list`.
 
-use super::args::{Check, Format};
+use super::args::{Check, Format, SchemaOf};
 use super::{CLEAN, Failure, print, select};
+use crate::report::{json, locks};
 use crate::rule::{Group, page};
+
+/// Prints the schema of a format.
+pub fn schema(of: SchemaOf) -> Result<u8, Failure> {
+    let text = match of {
+        SchemaOf::Config => format!("{:#}\n", crate::config::schema(&select::all().collect::<Vec<_>>())),
+        SchemaOf::Report => json::SCHEMA.to_owned(),
+        SchemaOf::Locks => locks::SCHEMA.to_owned(),
+    };
+    print(&text)?;
+    Ok(CLEAN)
+}
 
 /// Prints the page of a rule as text.
 pub fn explain(id: &str) -> Result<u8, Failure> {

@@ -1,6 +1,7 @@
 //! `locks`: the inventory of all locks.
 
 use super::args::{Locks, LocksFormat};
+use super::progress::Progress;
 use super::{CLEAN, Failure, print, select, settings, silence, terminal};
 use crate::discover::{self, Request};
 use crate::finding::Confidence;
@@ -40,6 +41,7 @@ pub fn run(args: &Locks) -> Result<u8, Failure> {
         dsn: settings.config.dsn.clone(),
     };
     let look = |request: &Request| -> Result<(Outcome, Inventory), Failure> {
+        let _progress = Progress::start(false, "reading locks");
         let workspace = discover::discover(request)?;
         Ok(pipeline::run_and(workspace, &options, |cx, findings| inventory::build(cx, models, findings)))
     };

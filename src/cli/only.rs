@@ -59,6 +59,7 @@ fn changed(revision: &str, root: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
         let why = why.lines().next().unwrap_or("it failed").trim_start_matches("fatal: ").to_owned();
         Err(Failure(format!("git cannot tell what changed since `{revision}`: {why}")))
     };
+    git(&["rev-parse", "--git-dir"])?;
     let mut names =
         git(&["diff", "--name-only", "-z", "--no-ext-diff", "--no-textconv", "--no-renames", revision, "--"])?;
     names.extend(git(&["ls-files", "-z", "--others", "--exclude-standard"])?);

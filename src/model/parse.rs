@@ -104,14 +104,30 @@ impl Models {
     /// One message for each fault, with file and row.
     pub fn add(&mut self, name: &str, text: &str) -> Result<(), Vec<String>> {
         let table: toml::Table = text.parse().map_err(|error| vec![format!("{name}: {}", one_line(&error))])?;
-        self.add_table(name, table)
+        self.add_rows(name, table)
     }
 
     /// Adds a model that is already a TOML table, as in the `[[model]]` entries of `leaselint.toml`.
     ///
     /// # Errors
     /// One message for each fault, with file and row.
-    pub fn add_table(&mut self, name: &str, mut table: toml::Table) -> Result<(), Vec<String>> {
+    pub fn add_table(&mut self, name: &str, table: toml::Table) -> Result<(), Vec<String>> {
+        self.add_rows(name, table)?;
+        let file = self.files.len() - 1;
+        let rows = self.rows.iter().filter(|row| row.file == file);
+        let called = rows.flat_map(|row| row.path.0.iter().chain(&row.method.0).chain(&row.macros.0));
+        let names = called.filter_map(|path| path.rsplit("::").next()).map(str::to_owned);
+        let mut words: Vec<String> = names.collect();
+        // Nothing else in a file of this house need say lock: the calls that are described make it worth reading.
+        let head = &mut self.files[file].head;
+        words.append(&mut head.words.0);
+        words.sort();
+        words.dedup();
+        head.words.0 = words;
+        Ok(())
+    }
+
+    fn add_rows(&mut self, name: &str, mut table: toml::Table) -> Result<(), Vec<String>> {
         let calls = match table.remove("call") {
             None => Vec::new(),
             Some(toml::Value::Array(calls)) => calls,
@@ -221,8 +237,27 @@ fn check_row(call: toml::Value, head: &Head) -> Result<(Range, Spec), String> {
     Ok((versions, spec))
 }
 
+/// The message on one line, with the nearest of the allowed words where a word is not known.
 fn one_line(error: &toml::de::Error) -> String {
-    error.message().trim().replace('\n', " ")
+    let message = error.message().trim().replace('\n', " ");
+    let Some((head, allowed)) = message.split_once(", expected ") else { return message };
+    let wrong = head.split('`').nth(1).unwrap_or("");
+    match crate::suggest::nearest(wrong, allowed.split('`').skip(1).step_by(2)) {
+        Some(near) => format!("{head}, did you mean `{near}`? expected {allowed}"),
+        None => message,
+    }
+}
+
+/// The keys of a model's head, the keys of a row, and the roles, as the reader knows them.
+pub fn vocabulary() -> [Vec<String>; 3] {
+    // The reader itself says what it allows, so that nothing is listed twice.
+    fn allowed<T: serde::de::DeserializeOwned>(key: &str, value: &str) -> Vec<String> {
+        let table = toml::Table::from_iter([(key.to_owned(), toml::Value::String(value.to_owned()))]);
+        let message = table.try_into::<T>().err().map(|error| error.message().to_owned()).unwrap_or_default();
+        let list = message.split_once(", expected ").map_or("", |(_, list)| list);
+        list.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+    [allowed::<Head>("?", ""), allowed::<Spec>("?", ""), allowed::<Spec>("role", "?")]
 }
 
 #[cfg(test)]

@@ -1,0 +1,4 @@
+pub fn take(c: &mut redis::Connection) {
+    redis::cmd("SETNX")
+}}
+"

@@ -1,0 +1,3 @@
+mod binary;
+mod broken;
+pub fn f() {}

@@ -1,0 +1,328 @@
+//! What stands around a workspace: git (`--since`), hooks, the GitHub action, the walk in README. Each runs as it would for a
+//! user, with the program of this build on the path.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[path = "support/check.rs"]
+#[allow(dead_code)]
+mod check;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_cargo-leaselint");
+
+/// A git repository with a copy of one of the programs in `fixtures/programs`, gone when the test ends.
+struct Project(PathBuf);
+
+impl Project {
+    fn new(name: &str, program: &str) -> Project {
+        let path = std::env::temp_dir().join(format!("leaselint-repository-{}-{name}", std::process::id()));
+        let source = check::repository("fixtures/programs").join(program);
+        for file in check::files(&source) {
+            let target = path.join("shop").join(file.strip_prefix(&source).unwrap());
+            std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+            std::fs::copy(&file, target).unwrap();
+        }
+        let project = Project(path);
+        project.sh("git init -q -b main && git add -A && git commit -qm start");
+        project
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.join("shop")
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn append(&self, name: &str, text: &str) {
+        let before = std::fs::read_to_string(self.path().join(name)).unwrap();
+        self.write(name, &(before + text));
+    }
+
+    /// A command as a user of this machine would have it: the program on the path, git with nobody's settings.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        let bin = Path::new(PROGRAM).parent().unwrap();
+        let path = std::env::join_paths(
+            std::iter::once(bin.to_path_buf()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+        );
+        command.current_dir(self.path()).env("PATH", path.unwrap()).env("NO_COLOR", "1");
+        command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+        for who in ["AUTHOR", "COMMITTER"] {
+            command.env(format!("GIT_{who}_NAME"), "a").env(format!("GIT_{who}_EMAIL"), "a@example.org");
+        }
+        command
+    }
+
+    fn sh(&self, script: &str) -> Output {
+        let output = self.command("bash").args(["-c", script]).output().unwrap();
+        assert!(output.status.success(), "{script}\n{}", all(&output));
+        output
+    }
+
+    fn leaselint(&self, args: &[&str]) -> (Option<i32>, String) {
+        let output = self.command(PROGRAM).args(args).output().unwrap();
+        (output.status.code(), all(&output))
+    }
+}
+
+impl Drop for Project {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn all(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// A new bare DEL of the couriers' lock.
+const BARE_DEL: &str = "
+pub async fn free(conn: &mut redis::aio::ConnectionManager, order: u64) -> redis::RedisResult<()> {
+    redis::cmd(\"DEL\").arg(format!(\"courier:{order}\")).exec_async(conn).await
+}
+";
+
+#[test]
+fn since_reports_only_on_files_that_differ() {
+    let project = Project::new("since", "orders-fixed");
+    let since = |revision: &str| project.leaselint(&["--rule", "bare-del", "--format", "github", "--since", revision]);
+    assert_eq!(since("HEAD").0, Some(0));
+    // Changed and not committed.
+    project.append("src/couriers.rs", BARE_DEL);
+    let (code, text) = since("HEAD");
+    assert!(code == Some(1) && text.contains("src/couriers.rs"), "{text}");
+    // Committed: nothing differs from HEAD, the file differs from the commit before.
+    project.sh("git commit -qam free");
+    assert_eq!(since("HEAD").0, Some(0));
+    assert_eq!(since("HEAD~1").0, Some(1));
+    // A file that git does not know yet, in a folder whose name is hard to print.
+    project.write("src/more stuff/ü.rs", BARE_DEL.trim_start());
+    let (code, text) = since("HEAD");
+    assert!(code == Some(1) && text.contains("file=src/more stuff/ü.rs") && !text.contains("file=src/couriers.rs"), "{text}");
+    // From a folder below the root.
+    let mut below = project.command(PROGRAM);
+    below.args(["--rule", "bare-del", "--since", "HEAD~1"]).current_dir(project.path().join("src"));
+    assert_eq!(below.output().unwrap().status.code(), Some(1));
+}
+
+#[test]
+fn a_revision_that_is_none_is_an_error() {
+    let project = Project::new("revision", "orders-fixed");
+    for revision in ["nosuch", "--output=/tmp/x", "HEAD~99"] {
+        let (code, text) = project.leaselint(&["--since", revision]);
+        assert!(code == Some(2) && text.starts_with("error: "), "{revision}: {code:?} {text}");
+    }
+    assert!(!Path::new("/tmp/x").exists());
+}
+
+#[test]
+fn nothing_that_a_repository_configures_runs() {
+    let project = Project::new("configured", "orders-fixed");
+    let trap = project.path().join("trap");
+    let set = |key: &str| project.sh(&format!("git config {key} 'touch {}'", trap.display()));
+    ["core.fsmonitor", "diff.external", "core.pager", "diff.rs.textconv"].map(set);
+    project.write(".gitattributes", "*.rs diff=rs\n");
+    assert_eq!(project.leaselint(&["--rule", "bare-del", "--since", "HEAD"]).0, Some(0));
+    assert!(!trap.exists());
+}
+
+/// The hook as git runs it: the entry of `.pre-commit-hooks.yaml` as `.git/hooks/pre-commit`.
+#[test]
+fn the_hook_blocks_a_new_bare_del() {
+    let project = Project::new("hook", "orders-fixed");
+    let hooks = std::fs::read_to_string(check::repository(".pre-commit-hooks.yaml")).unwrap();
+    let value = |key: &str| {
+        let found =
+            hooks.lines().find_map(|line| line.trim_start_matches("- ").trim().strip_prefix(&format!("{key}: ")));
+        found.unwrap_or_else(|| panic!("no {key}")).to_owned()
+    };
+    assert_eq!((value("id").as_str(), value("pass_filenames").as_str()), ("leaselint", "false"));
+    let entry = value("entry");
+    project.write(".git/hooks/pre-commit", &format!("#!/bin/sh\nexec {entry}\n"));
+    project.sh("chmod +x .git/hooks/pre-commit && git commit -q --allow-empty -m clean");
+    project.append("src/couriers.rs", BARE_DEL);
+    let output = project.command("git").args(["commit", "-qam", "free"]).output().unwrap();
+    assert!(!output.status.success() && all(&output).contains("error[bare-del]"), "{}", all(&output));
+    project.sh("git diff --quiet HEAD~0 -- Cargo.toml && test \"$(git log --oneline | wc -l)\" = 2");
+}
+
+/// The same through prek or pre-commit, where one of them is installed. The hook's `language: rust` would build the program
+/// anew, so here it is the one of this build.
+#[test]
+fn a_hook_manager_blocks_it_too() {
+    let project = Project::new("manager", "orders-fixed");
+    let there = |name: &&str| project.command(name).arg("--version").output().is_ok_and(|o| o.status.success());
+    let Some(manager) = ["prek", "pre-commit"].into_iter().find(there) else {
+        eprintln!("neither prek nor pre-commit is installed: only the hook itself was tried");
+        return;
+    };
+    let hooks = std::fs::read_to_string(check::repository(".pre-commit-hooks.yaml")).unwrap();
+    let local: String = hooks.lines().map(|line| format!("      {line}\n")).collect();
+    let local = local.replace("language: rust", "language: system");
+    project.write(".pre-commit-config.yaml", &format!("repos:\n  - repo: local\n    hooks:\n{local}"));
+    let home = project.0.join("home");
+    let run = |script: &str| {
+        let mut bash = project.command("bash");
+        bash.args(["-c", script]).env("PREK_HOME", &home).env("PRE_COMMIT_HOME", &home).output().unwrap()
+    };
+    let output = run(&format!("git add -A && {manager} install && git commit -qm hook"));
+    assert!(output.status.success(), "{}", all(&output));
+    project.append("src/couriers.rs", BARE_DEL);
+    let output = run("git commit -qam free");
+    assert!(!output.status.success() && all(&output).contains("bare-del"), "{}", all(&output));
+}
+
+/// `run:` of the step of a name, and its `env:` with the inputs put in.
+fn step(action: &str, name: &str, inputs: &[(&str, &str)]) -> (String, Vec<(String, String)>) {
+    let part = action.split("    - name: ").find(|part| part.lines().next() == Some(name)).expect(name);
+    let mut env = Vec::new();
+    let mut run = String::new();
+    let mut section = "";
+    for line in part.lines().skip(1).filter(|line| !line.starts_with("      # ")) {
+        let (indent, text) = (line.len() - line.trim_start().len(), line.trim());
+        if indent == 6 {
+            section = text.split(':').next().unwrap();
+            if let Some(inline) = text.strip_prefix("run: ").filter(|inline| *inline != "|") {
+                run = inline.to_owned();
+            }
+        } else if section == "env" {
+            let (key, value) = text.split_once(": ").unwrap();
+            let input = value.trim_start_matches("${{ inputs.").trim_end_matches(" }}");
+            let value = inputs.iter().find(|(name, _)| *name == input).expect(input).1;
+            env.push((key.to_owned(), value.to_owned()));
+        } else if section == "run" {
+            run += &format!("{}\n", line.get(8..).unwrap_or(""));
+        }
+    }
+    (run, env)
+}
+
+/// The action's own steps, in order, as the runner runs them. Installing is replaced by the program of this build, and uploading
+/// by a look at what would be uploaded.
+#[test]
+fn the_actions_steps_run() {
+    let text = std::fs::read_to_string(check::repository(".github/actions/leaselint/action.yml")).unwrap();
+    let project = Project::new("action", "orders");
+    let temp = project.0.join("runner temp");
+    let run = |name: &str, inputs: &[(&str, &str)]| {
+        let (script, env) = step(&text, name, inputs);
+        let mut bash = project.command("bash");
+        let action = check::repository(".github/actions/leaselint");
+        bash.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", &script]).envs(env);
+        bash.env("RUNNER_TEMP", &temp).env("GITHUB_ACTION_PATH", action).output().unwrap()
+    };
+    let (install, _) = step(&text, "Install", &[]);
+    assert_eq!(
+        install,
+        r#"cargo install --locked --path "$GITHUB_ACTION_PATH/../../.." --root "$RUNNER_TEMP/leaselint""#
+    );
+    assert!(check::repository(".github/actions/leaselint/../../../Cargo.toml").exists());
+    std::fs::create_dir_all(temp.join("leaselint/bin")).unwrap();
+    std::fs::copy(PROGRAM, temp.join("leaselint/bin/cargo-leaselint")).unwrap();
+
+    let inputs = |paths, args, fail_on| [("paths", paths), ("args", args), ("fail-on", fail_on)];
+    let output = run("Check", &inputs(".", "--min-severity warning", ""));
+    assert!(output.status.success(), "{}", all(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("::error file=src/lock.rs,line="), "{}", all(&output));
+    let sarif: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(temp.join("leaselint.sarif")).unwrap()).unwrap();
+    assert!(!sarif["runs"][0]["results"].as_array().unwrap().is_empty());
+    let upload = text.split("    - name: ").find(|part| part.starts_with("Upload")).unwrap();
+    assert!(upload.contains("uses: github/codeql-action/upload-sarif@"));
+    assert!(
+        upload.contains("sarif_file: ${{ runner.temp }}/leaselint.sarif")
+            && upload.contains("if: inputs.upload == 'true'")
+    );
+
+    assert_eq!(run("Judge", &inputs(".", "", "error")).status.code(), Some(1));
+    assert_eq!(run("Judge", &inputs("deploy src/config.rs", "--rule bare-del", "error")).status.code(), Some(0));
+}
+
+/// One transcript: the commands of README's `console` blocks after `<!-- walk -->` run in one shell, and what it shows of
+/// their output is printed, in this order. `...` stands for more.
+#[test]
+fn the_walk_in_readme_is_a_transcript() {
+    let readme = std::fs::read_to_string(check::repository("README.md")).unwrap();
+    let project = Project::new("walk", "orders");
+    let mut script = String::from("exec 2>&1\n");
+    let mut shown: Vec<Vec<String>> = Vec::new();
+    for block in readme.split("<!-- walk -->\n```console\n").skip(1) {
+        for line in block.split("\n```").next().unwrap().lines() {
+            if let Some(command) = line.strip_prefix("$ ") {
+                script += &format!("echo '<<{}>>'\n{command}\n", shown.len());
+                shown.push(Vec::new());
+            } else if let Some(more) =
+                line.strip_prefix("> ").or_else(|| line.strip_prefix(">").filter(|l| l.is_empty()))
+            {
+                script += &format!("{more}\n");
+            } else {
+                shown.last_mut().unwrap().push(line.to_owned());
+            }
+        }
+    }
+    assert!(shown.len() > 8, "README walks only {} steps", shown.len());
+    let output = project.command("bash").args(["-c", &script]).env("SOURCE_DATE_EPOCH", "1769817600").output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    for (i, lines) in shown.iter().enumerate() {
+        let start = printed.find(&format!("<<{i}>>\n")).unwrap_or_else(|| panic!("step {i} did not run\n{printed}"));
+        let end = printed.find(&format!("<<{}>>\n", i + 1)).unwrap_or(printed.len());
+        let mut real = printed[start..end].lines().skip(1);
+        for line in lines.iter().filter(|line| *line != "...") {
+            let fits = |real: &str| match line.strip_suffix("...") {
+                Some(head) => real.starts_with(head),
+                None => real.trim_end() == line,
+            };
+            assert!(real.any(fits), "step {i} does not print, or not here:\n{line}\n{}", &printed[start..end]);
+        }
+    }
+}
+
+/// One place says where the repository is; the others follow it.
+#[test]
+fn everything_names_the_repository_of_the_manifest() {
+    let repository = env!("CARGO_PKG_REPOSITORY");
+    let slug = repository.strip_prefix("https://github.com/").expect("a GitHub repository");
+    let read = |name: &str| std::fs::read_to_string(check::repository(name)).unwrap();
+    let readme = read("README.md");
+    assert!(readme.contains(&format!("repo: {repository}\n")), "the pre-commit recipe");
+    assert!(readme.contains(&format!("uses: {slug}/.github/actions/leaselint@")), "the action recipe");
+    let owner = slug.split('/').next().unwrap();
+    let others = readme.matches("github.com/").count() - readme.matches(&format!("github.com/{slug}")).count();
+    assert_eq!(others, 0, "README names another repository on GitHub than {owner}'s");
+}
+
+/// `cargo binstall` looks where the release workflow uploads.
+#[test]
+fn binstall_finds_what_a_release_uploads() {
+    let manifest: toml::Table = std::fs::read_to_string(check::repository("Cargo.toml")).unwrap().parse().unwrap();
+    let binstall = &manifest["package"]["metadata"]["binstall"];
+    let (version, target) = ("1.2.3", "x86_64-unknown-linux-gnu");
+    let filled = |key: &str| {
+        let text = binstall[key].as_str().unwrap();
+        let values = [
+            ("{ repo }", env!("CARGO_PKG_REPOSITORY")),
+            ("{ name }", "leaselint"),
+            ("{ version }", version),
+            ("{ target }", target),
+            ("{ bin }", "cargo-leaselint"),
+            ("{ binary-ext }", ""),
+        ];
+        values.iter().fold(text.to_owned(), |text, (hole, value)| text.replace(hole, value))
+    };
+    let release = std::fs::read_to_string(check::repository(".github/workflows/release.yml")).unwrap();
+    let name = release.lines().find_map(|line| line.trim().strip_prefix("name=")).unwrap();
+    let name = name.trim_matches('"').replace("$GITHUB_REF_NAME", &format!("v{version}"));
+    let name = name.replace("${{ matrix.target }}", target);
+    assert!(release.contains("tar czf \"$name.tar.gz\" \"$name\""));
+    let expected = format!("{}/releases/download/v{version}/{name}.tar.gz", env!("CARGO_PKG_REPOSITORY"));
+    assert_eq!(filled("pkg-url"), expected);
+    assert_eq!(filled("bin-dir"), format!("{name}/cargo-leaselint"));
+    assert_eq!(binstall["pkg-fmt"].as_str(), Some("tgz"));
+    assert!(!filled("pkg-url").contains('{') && !filled("bin-dir").contains('{'));
+}
