@@ -2,6 +2,7 @@
 
 pub mod advice;
 pub mod answers;
+pub mod bounds;
 pub mod context;
 mod gates;
 pub mod lengths;

@@ -25,6 +25,7 @@ mod row_lock_autocommit;
 mod session_lock_leak;
 mod session_lock_pooler;
 mod setnx_expire;
+mod ttl_shorter_than_work;
 mod ttl_unit;
 mod unbounded_acquire;
 mod unchecked_acquire;
@@ -49,6 +50,7 @@ static RULES: &[Rule] = &[
     fail_open_acquire::RULE,
     guard_dropped::RULE,
     ttl_unit::RULE,
+    ttl_shorter_than_work::RULE,
     unbounded_acquire::RULE,
     reentrant_acquire::RULE,
     hashtext_key::RULE,

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use crate::analysis::fate;
 use crate::analysis::lock::{Decision, Lock, Use};
+use crate::analysis::slice::Slice;
 use crate::finding::{Actor, Finding, Severity};
 use crate::ir::{EffectKind, OwnerCheck, Site};
 use crate::rule::answers::Heed;
+use crate::rule::loops::innermost;
 use crate::rule::{Context, Group, Rule};
 
 /// The rule.
@@ -43,12 +46,20 @@ pub fn unheard(cx: &Context<'_>, renewal: &Use) -> Vec<Site> {
         let ignored: Vec<Site> =
             callers.iter().copied().filter(|s| cx.judged(s.function) && cx.result_ignored(*s)).collect();
         if lost.command && !ignored.is_empty() {
-            out.extend(ignored);
-        } else {
+            out.extend(ignored.into_iter().filter(|s| goes_on(cx, *s)));
+        } else if lost.command || goes_on(cx, lost.site) {
             out.push(lost.site);
         }
     }
     out
+}
+
+/// Whether anything is done after a call of a renewal: a next round, or another call.
+fn goes_on(cx: &Context<'_>, site: Site) -> bool {
+    let f = cx.program.function(site.function);
+    let slice = Slice::of(f);
+    innermost(f, site.at).is_some()
+        || f.calls().any(|(at, _, call)| at != site.at && !fate::looks_only(call) && slice.reaches(site.at, at))
 }
 
 fn finding(cx: &Context<'_>, lock: &Lock, renewal: &Use, site: Site) -> Finding {

@@ -1,0 +1,216 @@
+//! `ttl-shorter-than-work`: the work under a lease may take longer than the lease, and nothing renews it.
+
+use std::collections::BTreeMap;
+
+use super::setnx_expire;
+use crate::analysis::lock::{Decision, Lock};
+use crate::analysis::origin_call;
+use crate::analysis::slice::Slice;
+use crate::analysis::summary::Observation;
+use crate::finding::{Actor, Finding, Severity};
+use crate::ir::{EffectKind, FunctionId, LockKind, OpKind, Site, TimeUnit, Ttl};
+use crate::rule::context::proven_held;
+use crate::rule::loops::loops;
+use crate::rule::{Context, Group, Rule};
+use crate::source::Span;
+
+/// The rule.
+pub const RULE: Rule = Rule {
+    id: "ttl-shorter-than-work",
+    severity: Severity::Warning,
+    group: Group::Taking,
+    page: include_str!("../../rules/ttl-shorter-than-work.md"),
+    check,
+};
+
+fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
+    let mut found: BTreeMap<Span, Finding> = BTreeMap::new();
+    for (index, lock) in cx.locks.locks.iter().enumerate() {
+        let kind = lock.acquire().map(|a| a.kind);
+        if lock.decision != Decision::Lock || !matches!(kind, Some(LockKind::Lease | LockKind::LeaseRow)) {
+            continue;
+        }
+        let under = cx.observed(index, |o| proven_held(o) && cx.judged(o.function) && works(&o.effect.kind));
+        let mut kept: BTreeMap<FunctionId, bool> = BTreeMap::new();
+        for o in &under {
+            let Some((place, ttl)) = expiry(cx, o) else { continue };
+            if *kept.entry(o.function).or_insert_with(|| renewed(cx, index, o.function))
+                || in_task(cx, &o.via)
+                || around_the_acquire(cx, o)
+            {
+                continue;
+            }
+            let long = longer(cx, o, ttl).or_else(|| open_ended(cx, o));
+            if let Some(long) = long {
+                let f = finding(cx, lock, place, ttl, &long);
+                match found.get(&place) {
+                    Some(old) if old.severity >= f.severity => {}
+                    _ => {
+                        found.insert(place, f);
+                    }
+                }
+            }
+        }
+    }
+    findings.extend(found.into_values());
+}
+
+/// Effects that take time, or wait.
+fn works(kind: &EffectKind) -> bool {
+    match kind {
+        EffectKind::Sleep(_) | EffectKind::Timeout(_) | EffectKind::External(_) => true,
+        EffectKind::Read(_) | EffectKind::Write(_) => true,
+        _ => false,
+    }
+}
+
+/// The constant expiry of the lease, in nanoseconds, and the innermost call that knows it.
+fn expiry(cx: &Context<'_>, o: &Observation) -> Option<(Span, u128)> {
+    let via = &o.lock.via;
+    for start in (0..via.len()).rev() {
+        let id = via[start].function;
+        let reached = cx.analyzer.reached(id);
+        let Some(r) = reached.iter().find(|r| r.via[..] == via[start..] && r.origin == o.lock.origin) else { continue };
+        let EffectKind::Acquire(acquire) = &r.effect.kind else { continue };
+        if let Some(ns) = fixed(cx, id, &acquire.ttl) {
+            let span = if start + 1 == via.len() { r.effect.span } else { cx.op_span(via[start]) };
+            return Some((span, ns));
+        }
+    }
+    Some((cx.op_span(via[0]), fixed(cx, o.function, &o.lock.acquire.ttl)?))
+}
+
+fn fixed(cx: &Context<'_>, id: FunctionId, ttl: &Ttl) -> Option<u128> {
+    cx.ttl_lengths(id, ttl).iter().find_map(crate::rule::lengths::Length::fixed).filter(|ns| *ns > 0)
+}
+
+/// Whether the function that holds the lease, or a task that it starts, renews it.
+fn renewed(cx: &Context<'_>, lock: usize, id: FunctionId) -> bool {
+    let first = setnx_expire::first_expiry(cx, lock).map(|o| o.origin);
+    let item = cx.analyzer.item(id);
+    [id, item].into_iter().any(|id| {
+        cx.analyzer.reached(id).iter().any(|r| match &r.effect.kind {
+            EffectKind::Renew(_) => true,
+            EffectKind::Expire(e) => e.ttl != Ttl::Never && first != Some(r.origin),
+            _ => false,
+        })
+    })
+}
+
+/// Whether the effect happens in a task of its own, which the section does not wait for.
+fn in_task(cx: &Context<'_>, via: &[Site]) -> bool {
+    via.iter().any(|site| cx.tasks(site.function).iter().any(|t| t.body == site.at))
+}
+
+/// A deadline for the acquire itself: it bounds the waiting, not the work.
+fn around_the_acquire(cx: &Context<'_>, o: &Observation) -> bool {
+    if !matches!(o.effect.kind, EffectKind::Timeout(_)) || o.via[0].function != o.lock.via[0].function {
+        return false;
+    }
+    let f = cx.program.function(o.via[0].function);
+    let taken = match f.op(o.lock.via[0].at).dst {
+        Some(dst) => dst,
+        None => return false,
+    };
+    let slice = Slice::of(f);
+    origin_call(cx.program, o.via[0]).is_some_and(|c| c.args.iter().any(|x| slice.sources(x).contains(&taken)))
+        || matches!(f.op(o.lock.via[0].at).kind, OpKind::Let(_))
+}
+
+/// Work that is longer than the lease.
+struct Long {
+    /// Where.
+    span: Span,
+    /// Nanoseconds, if a constant.
+    at_most: Option<u128>,
+    /// What it is, for the message.
+    what: String,
+    severity: Severity,
+}
+
+/// A pause or deadline, times the rounds of the loops around it, that is longer than the lease.
+fn longer(cx: &Context<'_>, o: &Observation, ttl: u128) -> Option<Long> {
+    let (value, what) = match &o.effect.kind {
+        EffectKind::Sleep(value) => (value, "sleeps for"),
+        EffectKind::Timeout(value) => (value, "gives the work"),
+        _ => return None,
+    };
+    let once =
+        cx.lengths(o.function, value, TimeUnit::Duration).iter().find_map(crate::rule::lengths::Length::fixed)?;
+    let mut total = once;
+    for (i, site) in o.via.iter().enumerate() {
+        let f = cx.program.function(site.function);
+        for found in loops(f).iter().filter(|l| l.contains(site.at)) {
+            if i == 0 && found.contains(o.lock.via[0].at) {
+                continue;
+            }
+            total = total.saturating_mul(u128::from(cx.rounds_of(site.function, found).unwrap_or(1).max(1)));
+        }
+    }
+    let text = |ns: u128| format!("{:?}", std::time::Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX)));
+    let what = if total == once { format!("{what} {}", text(once)) } else { format!("waits up to {}", text(total)) };
+    (total > ttl).then(|| Long { span: o.effect.span, at_most: Some(total), what, severity: Severity::Warning })
+}
+
+/// A loop over what was fetched, with no look at the time.
+fn open_ended(cx: &Context<'_>, o: &Observation) -> Option<Long> {
+    if !matches!(o.effect.kind, EffectKind::Read(_) | EffectKind::Write(_) | EffectKind::External(_)) {
+        return None;
+    }
+    for (i, site) in o.via.iter().enumerate() {
+        let f = cx.program.function(site.function);
+        if cut_short(cx, *site) {
+            return None;
+        }
+        for found in loops(f).iter().filter(|l| l.contains(site.at)) {
+            if (i == 0 && found.contains(o.lock.via[0].at)) || cx.watches_time(site.function, found) {
+                return None;
+            }
+            let from = i.checked_sub(1).map(|before| o.via[before]);
+            if cx.over_fetched(site.function, found, from) {
+                return Some(Long {
+                    span: found.span,
+                    at_most: None,
+                    what: "runs through what it fetched, however much that is".into(),
+                    severity: Severity::Note,
+                });
+            }
+        }
+    }
+    None
+}
+
+/// Whether the call runs under a timeout, or beside something that can end it.
+fn cut_short(cx: &Context<'_>, site: Site) -> bool {
+    let f = cx.program.function(site.function);
+    if origin_call(cx.program, site).is_some_and(|c| c.cancel.is_some()) {
+        return true;
+    }
+    let Some(dst) = f.op(site.at).dst else { return false };
+    let slice = Slice::of(f);
+    f.calls().any(|(_, _, call)| {
+        let waits = |t: &crate::ir::RoundTrip| t.effects.iter().any(|e| matches!(e.kind, EffectKind::Timeout(_)));
+        call.effect.as_deref().is_some_and(waits) && call.args.iter().any(|x| slice.sources(x).contains(&dst))
+    })
+}
+
+fn finding(cx: &Context<'_>, lock: &Lock, place: Span, ttl: u128, long: &Long) -> Finding {
+    let key = cx.key(lock);
+    let lives = format!("{:?}", std::time::Duration::from_nanos(u64::try_from(ttl).unwrap_or(u64::MAX)));
+    let mut f = Finding::new(
+        &RULE,
+        place,
+        format!("`{key}` lives for {lives} and nothing renews it, while the section {}", long.what),
+    )
+    .at_most(long.severity);
+    f.confidence = cx.confidence(cx.certainty(&lock.taken));
+    f.caret = format!("ends after {lives}");
+    f.label(long.span, if long.at_most.is_some() { "longer than the lease" } else { "no round looks at the time" });
+    f.help = "bound the work by a timeout below the expiry, or renew the lease while it runs".into();
+    f.step(Actor::A, place, format!("takes `{key}` for {lives}"));
+    f.step(Actor::A, long.span, "is still at work when that is over");
+    f.step(Actor::Store, place, format!("the lease on `{key}` expires"));
+    f.step(Actor::B, place, format!("takes `{key}` and works beside A"));
+    f.lock = Some(key);
+    f
+}
