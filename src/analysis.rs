@@ -24,8 +24,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use crate::ir::{
-    Acquire, Call, Effect, EffectKind, FunctionId, FunctionKind, LockKind, OpKind, Piece, Release, Rvalue, Site,
-    TimeUnit, Ttl, Ty, Value, Var,
+    Acquire, Call, Effect, EffectKind, FunctionId, FunctionKind, LockKind, OpKind, OwnerCheck, Piece, Release, Rvalue,
+    Site, TimeUnit, Ttl, Ty, Value, Var,
 };
 use crate::link::Program;
 use crate::link::matching::{may_match, must_match};
@@ -258,10 +258,13 @@ impl<'p> Analyzer<'p> {
             let releases = |id: FunctionId| {
                 let own = |v: &Var| self.program.function(id).var(*v).name.as_deref() == Some("self");
                 let method = self.program.function(id).params.first().is_some_and(own);
+                let mine = |v: &Value| matches!(self.comparable(id, v), Value::TypeField(owner, _) if owner == path);
                 self.releases(id).iter().any(|freed| {
                     let key = &freed.release.key;
                     let mut by_self = false;
-                    matches!(self.comparable(id, key), Value::TypeField(owner, _) if owner == path)
+                    mine(key)
+                        // The object knows the owner's token, if not the key.
+                        || matches!(&freed.release.check, OwnerCheck::Token(token) if mine(token))
                         || method && freed.release.kind == LockKind::Session && held_in(key, &mut by_self) && by_self
                 })
             };
@@ -278,6 +281,11 @@ impl<'p> Analyzer<'p> {
             OpKind::Let(Rvalue::Closure(inner, _)) => self.guard_made(*inner),
             _ => None,
         })
+    }
+
+    /// Whether values of a workspace struct stand for a lock: dropping one, or one of its methods, gives the lock back.
+    pub fn stands_for_lock(&self, path: &str) -> bool {
+        self.carry_of(path).is_some()
     }
 
     /// Whether a value of the type can hold a lock object of the workspace (itself, or in `Option`, `Result`, a field).

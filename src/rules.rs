@@ -31,6 +31,7 @@ mod unbounded_acquire;
 mod unchecked_acquire;
 mod unchecked_release;
 mod unfenced_write;
+mod wall_clock_lease;
 mod watch_on_shared_connection;
 mod xact_lock_autocommit;
 
@@ -65,6 +66,7 @@ static RULES: &[Rule] = &[
     renew_interval::RULE,
     renew_without_cancel::RULE,
     lease_no_keepalive::RULE,
+    wall_clock_lease::RULE,
     unfenced_write::RULE,
     remote_call_in_transaction::RULE,
     watch_on_shared_connection::RULE,

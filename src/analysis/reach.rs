@@ -264,6 +264,11 @@ pub(crate) fn map_values(effect: &Effect, f: &mut impl FnMut(&Value) -> Value) -
         | EffectKind::Issue(v) => *v = f(v),
         EffectKind::Grant(g) => ttl(&mut g.ttl, f),
         EffectKind::Look(look) => look.key = f(&look.key),
+        EffectKind::Overdue(o) => {
+            if let Some(v) = &mut o.now {
+                *v = f(v);
+            }
+        }
         EffectKind::Begin | EffectKind::Commit | EffectKind::Rollback => {}
     }
     effect

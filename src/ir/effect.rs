@@ -191,6 +191,8 @@ pub enum EffectKind {
     Observe(Value),
     /// Takes a value (fencing token, sequence) from the store: INCR, nextval, revision.
     Issue(Value),
+    /// Decides by a time that is stored in the rows of a table whether the lease on a row is over.
+    Overdue(Overdue),
     /// Makes a lease or session that keys can be bound to.
     Grant(Grant),
     /// Reads a node of a coordination service, or the names of those below it, and may ask to be told of its next change.
@@ -336,6 +338,17 @@ pub struct Expire {
     pub ttl: Ttl,
     /// `EXPIRE .. NX`: only where none is set (a repair).
     pub only_if_none: bool,
+}
+
+/// A [`EffectKind::Overdue`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Overdue {
+    /// Table.
+    pub table: String,
+    /// Column with the stored time.
+    pub column: String,
+    /// The time that it is compared with, where the caller sends it; `None`: the server's own clock.
+    pub now: Option<Value>,
 }
 
 /// What is read or written.

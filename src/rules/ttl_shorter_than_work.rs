@@ -57,11 +57,8 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
 
 /// Effects that take time, or wait.
 fn works(kind: &EffectKind) -> bool {
-    match kind {
-        EffectKind::Sleep(_) | EffectKind::Timeout(_) | EffectKind::External(_) => true,
-        EffectKind::Read(_) | EffectKind::Write(_) => true,
-        _ => false,
-    }
+    use EffectKind::{External, Read, Sleep, Timeout, Write};
+    matches!(kind, Sleep(_) | Timeout(_) | External(_) | Read(_) | Write(_))
 }
 
 /// The constant expiry of the lease, in nanoseconds, and the innermost call that knows it.

@@ -16,6 +16,7 @@ use crate::frontend::sql::{Dialect, statements, walk};
 use crate::ir::*;
 use crate::source::{FileId, Span};
 use std::collections::{BTreeMap, BTreeSet};
+use time::Expired;
 
 /// Tables whose rows are leases, by last segment of their name, with the columns that make them so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -192,7 +193,7 @@ fn empty(e: &Expr) -> bool {
 
 /// Comparisons that find a time column in the past, and columns found empty, over the statement's own WHERE, CASE arms
 /// and the sub-selects that choose its rows.
-fn tests<'a>(reading: &Reading<'_>, dml: &Dml<'a>) -> (Vec<String>, Vec<String>) {
+fn tests<'a>(reading: &Reading<'_>, dml: &Dml<'a>) -> (Vec<Expired<'a>>, Vec<String>) {
     let (mut expired, mut free) = (Vec::new(), Vec::new());
     let Some(table) = dml.table() else { return (expired, free) };
     let mut parts: Vec<(&Table, &Expr)> = dml.filter().map(|f| (table, f)).into_iter().collect();
@@ -226,6 +227,7 @@ fn claim<'a>(reading: &Reading<'_>, dml: &Dml<'a>) -> Option<Claim<'a>> {
     let owner =
         set.iter().find(|(c, e)| owner_name(c) && taken(e) && !constant(e)).map(|(c, e)| ((*c).to_string(), *e));
     let (expired, free) = tests(reading, dml);
+    let expired: Vec<String> = expired.into_iter().map(|e| e.column).collect();
     let future = |c: &str, e: &Expr| {
         taken(e) && (time::is_future(e) || time::may_be_time(e) && until_name(c)) && !schedule_name(c)
     };
@@ -318,6 +320,23 @@ fn key(reading: &Reading<'_>, known: Option<&LeaseColumns>, table: &Table, dml: 
     row_key(&table.name, values)
 }
 
+/// The comparison by which a statement finds leases of a table over.
+fn overdue(
+    reading: &Reading<'_>,
+    dml: &Dml<'_>,
+    table: &Table,
+    known: Option<&LeaseColumns>,
+    value: &dyn Fn(&Expr) -> Value,
+) -> Option<Effect> {
+    let (expired, _) = tests(reading, dml);
+    let leased = |c: &str| (until_name(c) || known.is_some_and(|k| k.until.contains(c))) && !schedule_name(c);
+    let found = expired.into_iter().find(|e| leased(&e.column))?;
+    let now = found.now.map(value);
+    let command = format!("comparison of {} with a clock", found.column);
+    let kind = EffectKind::Overdue(Overdue { table: short(&table.name), column: found.column, now });
+    Some(reading.effect(dml.statement.head.clone(), command, kind))
+}
+
 /// Lease effects of a writing statement; `None` if it is a plain write.
 pub(super) fn effects(reading: &Reading<'_>, dml: &Dml<'_>) -> Option<Vec<Effect>> {
     let value = |e: &Expr| text::value(reading.text, reading.binds, e);
@@ -345,7 +364,9 @@ pub(super) fn effects(reading: &Reading<'_>, dml: &Dml<'_>) -> Option<Vec<Effect
             AcquireForm::SetIfAbsent => format!("INSERT INTO {}", short(&table.name)),
             _ => format!("claim of a row of {}", short(&table.name)),
         };
-        return Some(vec![reading.effect(head, command, EffectKind::Acquire(acquire))]);
+        let mut out = vec![reading.effect(head.clone(), command, EffectKind::Acquire(acquire))];
+        out.extend(overdue(reading, dml, table, known, &value));
+        return Some(out);
     }
     let lock_like = lock_table(&table.name);
     if known.is_none() && !lock_like {
@@ -353,7 +374,10 @@ pub(super) fn effects(reading: &Reading<'_>, dml: &Dml<'_>) -> Option<Vec<Effect
     }
     let (expired, _) = tests(reading, dml);
     if !expired.is_empty() {
-        return None;
+        // A sweep: a plain write, decided by a clock.
+        let mut out: Vec<Effect> = super::rows::write(reading, dml).into_iter().collect();
+        out.extend(overdue(reading, dml, table, known, &value));
+        return Some(out);
     }
     let compared = guard(reading, dml);
     let check = owner_check(known, compared.as_deref());

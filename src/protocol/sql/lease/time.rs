@@ -50,9 +50,33 @@ pub(super) fn is_now_or_past(e: &Expr) -> bool {
     }
 }
 
+/// A time column that a comparison finds in the past.
+pub(super) struct Expired<'a> {
+    /// The column.
+    pub(super) column: String,
+    /// The time of the caller that it is compared with; `None`: the server's clock.
+    pub(super) now: Option<&'a Expr>,
+}
+
+/// The value of the caller in an expression.
+fn sent(e: &Expr) -> Option<&Expr> {
+    let sent = |e: &Expr| matches!(e.kind, ExprKind::Param(_) | ExprKind::Hole(_));
+    match &e.bare().kind {
+        _ if sent(e.bare()) => Some(e.bare()),
+        ExprKind::Binary(_, l, r) => self::sent(l).or_else(|| self::sent(r)),
+        _ => None,
+    }
+}
+
 /// The column of `table` that `l op r` finds in the past: `until < now()`, `now() - heartbeat > interval '1 min'`,
 /// `locked_at + interval '5 min' <= $2`.
-pub(super) fn expired(reading: &Reading<'_>, table: &Table, op: &str, l: &Expr, r: &Expr) -> Option<String> {
+pub(super) fn expired<'a>(
+    reading: &Reading<'_>,
+    table: &Table,
+    op: &str,
+    l: &'a Expr,
+    r: &'a Expr,
+) -> Option<Expired<'a>> {
     let less = match op {
         "<" | "<=" => true,
         ">" | ">=" => false,
@@ -83,7 +107,8 @@ pub(super) fn expired(reading: &Reading<'_>, table: &Table, op: &str, l: &Expr, 
         || has_clock(other)
         || matches!(other.bare().kind, ExprKind::Param(_) | ExprKind::Hole(_));
     let past = less == on_left;
-    (timed && past != negated).then_some(name)
+    let now = if has_clock(side) || has_clock(other) { None } else { sent(other).or_else(|| sent(side)) };
+    (timed && past != negated).then_some(Expired { column: name, now })
 }
 
 /// The time to live that an expression sets: `now() + interval '30 seconds'`.
