@@ -146,7 +146,7 @@ fn longer(cx: &Context<'_>, o: &Observation, ttl: u128) -> Option<Long> {
     }
     let text = |ns: u128| format!("{:?}", std::time::Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX)));
     let what = if total == once { format!("{what} {}", text(once)) } else { format!("waits up to {}", text(total)) };
-    (total > ttl).then(|| Long { span: o.effect.span, at_most: Some(total), what, severity: Severity::Warning })
+    (total > ttl).then_some(Long { span: o.effect.span, at_most: Some(total), what, severity: Severity::Warning })
 }
 
 /// A loop over what was fetched, with no look at the time.
