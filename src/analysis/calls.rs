@@ -8,7 +8,7 @@ use super::shapes;
 use super::state::{State, Val};
 use super::summary::{Carry, Freed, Held, Key, Origin, Outcome, Status, Summary};
 use crate::ir::{
-    BlockId, Call, Callee, EffectKind, FunctionId, FunctionKind, Op, OpRef, Operand, Rvalue, Shape, Use, Var,
+    BlockId, Call, Callee, EffectKind, FunctionId, FunctionKind, LockKind, Op, OpRef, Operand, Rvalue, Shape, Use, Var,
 };
 
 impl<'p> Explorer<'_, 'p> {
@@ -423,7 +423,12 @@ impl<'p> Explorer<'_, 'p> {
         if outcome.arm.is_some() && !matches!(outcome.ret, Shape::Err(_)) {
             state.arm = outcome.arm;
         }
-        let mut val = Val { shape: outcome.ret.clone(), reply: !outcome.acquired.is_empty(), carries: Vec::new() };
+        // Claimed rows that a helper hands on are data: a test of them decides nothing about the lock.
+        let data = |(held, status, _): &(Rc<Held>, Status, Option<Carry>)| {
+            *status == Status::Held && matches!(held.acquire.kind, LockKind::Row | LockKind::LeaseRow)
+        };
+        let reply = !outcome.acquired.iter().all(data);
+        let mut val = Val { shape: outcome.ret.clone(), reply, carries: Vec::new() };
         self.free(at, call, target, &outcome.freed, &mut state);
         for (held, status, carry) in &outcome.acquired {
             let mut acquire = held.acquire.clone();
