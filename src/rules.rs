@@ -30,6 +30,7 @@ mod ttl_unit;
 mod unbounded_acquire;
 mod unchecked_acquire;
 mod unchecked_release;
+mod unfenceable_effect;
 mod unfenced_write;
 mod wall_clock_lease;
 mod watch_on_shared_connection;
@@ -68,6 +69,7 @@ static RULES: &[Rule] = &[
     lease_no_keepalive::RULE,
     wall_clock_lease::RULE,
     unfenced_write::RULE,
+    unfenceable_effect::RULE,
     remote_call_in_transaction::RULE,
     watch_on_shared_connection::RULE,
     off_transaction_write::RULE,

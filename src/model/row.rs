@@ -92,6 +92,8 @@ pub enum Role {
     ExternalStart,
     /// Adds an idempotency key or precondition to an external effect under construction.
     Idempotency,
+    /// Names the target (`value`) of an external effect under construction.
+    ExternalTarget,
     /// Reads the store, the key at `key`.
     Read,
     /// Writes the store, the key at `key`.

@@ -9,6 +9,10 @@ use crate::model::Role;
 const KEYS: &[&str] =
     &["idempotency-key", "x-idempotency-key", "if-match", "if-none-match", "x-request-id", "idempotency_key"];
 
+/// Names of fields that do the same in a body, letters and digits only.
+const BODY_KEYS: &[&str] =
+    &["idempotencykey", "idempotencytoken", "clienttoken", "clientrequesttoken", "dedupkey", "deduplicationid"];
+
 /// A call that matched a row of this protocol.
 pub fn call(site: &Site<'_>) -> Outcome {
     if site.row.role != Role::External {
@@ -25,7 +29,13 @@ pub fn call(site: &Site<'_>) -> Outcome {
         && let Some(operand) = site.operand(runs)
     {
         let chain = site.value_of(operand);
-        follow(site, &chain, &mut external, &mut span, &mut request);
+        // Steps under a condition make several chains.
+        for chain in chain.alternatives() {
+            follow(site, chain, &mut external, &mut span, &mut request);
+        }
+    }
+    if external.what == "process" && !acts_elsewhere(&external.target) {
+        return Outcome::Silent;
     }
     if external.what.is_empty() {
         return Outcome::Silent;
@@ -75,7 +85,9 @@ fn follow(
                     if let Some(method) = arg(&found.row.key) {
                         external.what = method_of(&method);
                     }
-                    external.target = arg(&found.row.value).unwrap_or(Value::Unknown);
+                    if let Some(target) = arg(&found.row.value) {
+                        external.target = target;
+                    }
                     *span = call.at.0.unwrap_or(*span);
                     return;
                 }
@@ -85,10 +97,14 @@ fn follow(
                         external.idempotency = arg(&found.row.value);
                     }
                 }
+                Role::ExternalTarget => external.target = arg(&found.row.value).unwrap_or(Value::Unknown),
                 Role::Parameters => request.parameters.extend(arg(&found.row.value)),
                 Role::Body => request.body = arg(&found.row.value),
                 _ => {}
             }
+        }
+        if external.idempotency.is_none() {
+            external.idempotency = call.args.iter().skip(1).find_map(|body| key_in(body, 0));
         }
         next = receiver(call);
     }
@@ -96,6 +112,52 @@ fn follow(
 
 fn receiver(call: &CallValue) -> Option<&Value> {
     if call.name.starts_with('.') { call.args.first() } else { None }
+}
+
+/// An idempotency key in the body of a request: `{ "idempotency_key": k }`, `Charge { idempotency_key: k, .. }`.
+fn key_in(body: &Value, depth: usize) -> Option<Value> {
+    let Value::Aggregate(_, fields) = body else { return None };
+    if depth > 4 {
+        return None;
+    }
+    let named = |name: &str| {
+        let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+        BODY_KEYS.contains(&plain.as_str())
+    };
+    let own = fields.iter().find(|(name, _)| named(name)).map(|(_, value)| value.clone());
+    own.or_else(|| fields.iter().find_map(|(_, inner)| key_in(inner, depth + 1)))
+}
+
+/// Programs that act on another machine or a service; others work on the node's own files.
+const REMOTE_PROGRAMS: &[&str] = &[
+    "ssh",
+    "scp",
+    "rsync",
+    "sftp",
+    "curl",
+    "wget",
+    "kubectl",
+    "helm",
+    "terraform",
+    "tofu",
+    "ansible-playbook",
+    "aws",
+    "gcloud",
+    "gsutil",
+    "az",
+    "s3cmd",
+    "rclone",
+    "sendmail",
+    "mail",
+    "mailx",
+    "msmtp",
+    "psql",
+    "mysql",
+    "redis-cli",
+];
+
+fn acts_elsewhere(program: &Value) -> bool {
+    program.as_str().is_some_and(|path| REMOTE_PROGRAMS.contains(&path.rsplit('/').next().unwrap_or(path)))
 }
 
 fn is_key(name: &Value) -> bool {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Context;
 use super::context::proven_held;
+use crate::analysis::database;
 use crate::analysis::origin_call;
 use crate::analysis::slice::Slice;
 use crate::analysis::summary::{Observation, Status};
@@ -46,13 +47,26 @@ impl Context<'_> {
         functions.into_iter().map(list).collect()
     }
 
-    /// Effects that happen while rows or a transaction-level lock are held.
+    /// Effects that happen while rows or a transaction-level lock are held, or before the claim of a row has committed.
     pub fn covered(&self) -> Covered {
         let log = self.analyzer.log.borrow();
         let held = log.observations.iter().filter(|o| {
-            o.status == Status::Held && matches!(o.lock.acquire.kind, LockKind::Row | LockKind::Transaction)
+            let kind = o.lock.acquire.kind;
+            let locks = matches!(kind, LockKind::Row | LockKind::Transaction | LockKind::LeaseRow);
+            let writes = matches!(o.effect.kind, EffectKind::Write(_));
+            locks && writes && o.status == Status::Held && self.in_transaction(o, kind != LockKind::LeaseRow)
         });
         Covered(held.map(|o| (o.via.clone(), o.origin.effect)).collect())
+    }
+
+    /// Whether the transaction in which the lock was taken is open still; `unknown` where the connection is not known.
+    fn in_transaction(&self, o: &Observation, unknown: bool) -> bool {
+        let Some(handle) = database::seen(self.analyzer, &o.lock.via) else { return unknown };
+        match handle.kind {
+            HandleKind::Transaction => database::open_at(self.analyzer, &handle, o.lock.via[0], o.via[0]),
+            HandleKind::Unknown | HandleKind::Body => unknown,
+            _ => false,
+        }
     }
 
     /// Where an effect stands: where its own text names its target, or at the call that brings the target.

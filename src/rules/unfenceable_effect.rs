@@ -1,0 +1,161 @@
+//! `unfenceable-effect`: something is sent under a lock that nobody can refuse, and nothing in it tells a repetition.
+
+use std::collections::BTreeMap;
+
+use crate::analysis::database;
+use crate::analysis::lock::{Decision, Lock, words};
+use crate::analysis::summary::Observation;
+use crate::finding::{Actor, Confidence, Finding, Severity};
+use crate::ir::{AcquireForm, EffectKind, External, HandleKind, LockKind, Piece, Value};
+use crate::rule::{Context, Group, Rule};
+use crate::source::Span;
+
+/// The rule.
+pub const RULE: Rule = Rule {
+    id: "unfenceable-effect",
+    severity: Severity::Warning,
+    group: Group::Fencing,
+    page: include_str!("../../rules/unfenceable-effect.md"),
+    check,
+};
+
+fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
+    let mut by_place: BTreeMap<Span, Finding> = BTreeMap::new();
+    for (index, lock) in cx.locks.locks.iter().enumerate() {
+        let Some(acquire) = lock.acquire() else { continue };
+        if lock.decision != Decision::Lock {
+            continue;
+        }
+        let named = acquire.form != AcquireForm::SetIfAbsent || !matches!(acquire.key, Value::Unknown);
+        let sections = cx.sections(index, |o| named && repeats(o).is_some());
+        for section in sections {
+            let open: Vec<Observation> = section.into_iter().filter(|o| in_scope(cx, o, acquire.kind)).collect();
+            if let Some(first) = open.first() {
+                let f = finding(cx, lock, first, &open);
+                let entry = by_place.entry(f.span).or_insert_with(|| f.clone());
+                if f.confidence > entry.confidence {
+                    *entry = f;
+                }
+            }
+        }
+    }
+    findings.extend(by_place.into_values());
+}
+
+/// The effect, if it changes something outside and nothing in it tells the receiver that it is the same work again.
+fn repeats(o: &Observation) -> Option<&External> {
+    let EffectKind::External(external) = &o.effect.kind else { return None };
+    // Stores that compare are judged by what they compare; a second removal removes nothing more.
+    let refusable = matches!(external.what.as_str(), "object DELETE" | "DynamoDB write" | "object GET");
+    let told = external.idempotency.as_ref().is_some_and(|key| !made_anew(key, 0));
+    (external.mutates() && !refusable && !told).then_some(external)
+}
+
+/// A key that the next holder would not make again.
+fn made_anew(key: &Value, depth: usize) -> bool {
+    if depth > 16 {
+        return false;
+    }
+    let inner = |v: &Value| made_anew(v, depth + 1);
+    match key {
+        Value::Fresh(_) | Value::Clock { .. } => true,
+        Value::Template(pieces) => pieces.iter().any(|p| matches!(p, Piece::Hole(v) if inner(v))),
+        Value::Call(call) => call.args.iter().any(inner),
+        Value::Aggregate(_, fields) => fields.iter().any(|(_, v)| inner(v)),
+        _ => false,
+    }
+}
+
+/// Whether the lock is still held there: rows and transaction locks until the transaction ends.
+fn in_scope(cx: &Context<'_>, o: &Observation, kind: LockKind) -> bool {
+    if !matches!(kind, LockKind::Row | LockKind::Transaction) {
+        return true;
+    }
+    database::seen(cx.analyzer, &o.lock.via).is_some_and(|handle| {
+        handle.kind == HandleKind::Transaction && database::open_at(cx.analyzer, &handle, o.lock.via[0], o.via[0])
+    })
+}
+
+/// Words in addresses behind which a POST asks for something and leaves nothing.
+const ASKS: &[&str] =
+    &["token", "oauth", "oauth2", "search", "query", "graphql", "rpc", "jsonrpc", "login", "auth", "health", "metrics"];
+
+/// Whether a request only asks, by the constant words at the end of its address.
+fn only_asks(external: &External) -> bool {
+    let text = match &external.target {
+        Value::Const(crate::ir::Lit::Str(s)) => s.clone(),
+        Value::Template(pieces) => match pieces.last() {
+            Some(Piece::Text(text)) => text.clone(),
+            _ => return false,
+        },
+        Value::Field(_, name) | Value::TypeField(_, name) | Value::Path(name) => {
+            return words(name).iter().any(|w| ASKS.contains(&w.as_str()) || w == "rpc");
+        }
+        _ => return false,
+    };
+    let end = text.split(['?', '#']).next().unwrap_or("");
+    let last = end.trim_end_matches('/').rsplit('/').next().unwrap_or("");
+    external.what.starts_with("HTTP") && words(last).iter().any(|w| ASKS.contains(&w.as_str()))
+}
+
+fn finding(cx: &Context<'_>, lock: &Lock, first: &Observation, all: &[Observation]) -> Finding {
+    let EffectKind::External(external) = &first.effect.kind else {
+        return Finding::new(&RULE, first.effect.span, String::new());
+    };
+    let kind = first.lock.acquire.kind;
+    let span = cx.target_place(first);
+    let what = &external.what;
+    let key = cx.show(first.function, &first.lock.acquire.key);
+    let under = match kind {
+        LockKind::Lease | LockKind::LeaseRow => format!("the lease `{key}`"),
+        LockKind::Session => "a session lock".to_owned(),
+        _ => "the open transaction's lock".to_owned(),
+    };
+    let fresh = external.idempotency.is_some();
+    let why = if fresh { "its idempotency key is made anew by every holder" } else { "it carries no idempotency key" };
+    let mut f = Finding::new(
+        &RULE,
+        span,
+        format!("{what} under {under} can happen twice, and no store can refuse the second: {why}"),
+    );
+    f.confidence = Confidence::High.min(cx.confidence(first.lock.certainty));
+    if only_asks(external) {
+        f.confidence = Confidence::Low;
+    } else if external.what == "publish" && first.effect.command.ends_with("PUBLISH") || kind == LockKind::Session {
+        // A message on a Redis channel is news for whoever listens just now; a session lock ends with its connection.
+        f.confidence = f.confidence.min(Confidence::Medium);
+    }
+    f.caret = "cannot be taken back".into();
+    let taken = cx.op_span(first.lock.via[0]);
+    f.label(taken, "the lock is taken here");
+    for other in all.iter().skip(1).take(4) {
+        let place = cx.target_place(other);
+        if place != span {
+            f.label(place, "and this");
+        }
+    }
+    f.help = match what.as_str() {
+        "object PUT" => "write under a condition (`if_match`, `if_none_match`, a create or update mode), or under a name of its own for each holder",
+        "mail" | "publish" => "write the message into an outbox table in the transaction that decides it, and send it from there by its id; or give it an id that is the same for every holder of this work",
+        _ => "send a key that is the same for every holder of this work item, e.g. `.header(\"Idempotency-Key\", format!(\"order-{id}\"))`; or record the intent first and send it from an outbox",
+    }
+    .into();
+    f.step(Actor::A, taken, format!("takes {under}"));
+    if matches!(kind, LockKind::Lease | LockKind::LeaseRow) {
+        f.step(Actor::A, taken, "stalls: a pause, a slow call, a lost network");
+        f.step(Actor::Store, taken, "the lease expires");
+        f.step(Actor::B, taken, format!("takes {under}"));
+        f.step(Actor::B, span, format!("does it: {what}"));
+        f.step(Actor::A, span, "wakes up and does it again");
+    } else {
+        f.step(Actor::A, span, format!("does it: {what}"));
+        f.step(
+            Actor::Store,
+            taken,
+            "the connection breaks before the work is recorded: the lock is free, and nothing says that it was done",
+        );
+        f.step(Actor::B, span, format!("takes {under} and does it again"));
+    }
+    f.lock = Some(cx.key(lock));
+    f
+}
