@@ -211,6 +211,10 @@ fn package(
                 continue;
             }
             let name = name.unwrap_or_default().replace('-', "_");
+            // An example that is declared as a binary is one all the same.
+            let below = path.strip_prefix(&manifest.directory).ok().and_then(|p| p.components().next());
+            let test =
+                test || below.is_some_and(|p| ["tests", "benches", "examples"].iter().any(|f| p.as_os_str() == *f));
             package.roots.push(Root { path, module: format!("{krate}::{folder}::{name}"), test });
         }
     }

@@ -4,7 +4,7 @@ use super::{check_then_del, release_unheld};
 use crate::analysis::lock::{Decision, Lock, Pairing, Use};
 use crate::analysis::summary::Relation;
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::ir::{Backend, EffectKind, LockKind, OwnerCheck, Ttl};
+use crate::ir::{Backend, EffectKind, LockKind, OwnerCheck, Piece, Ttl, Value};
 use crate::rule::{Context, Group, Rule, advice};
 
 /// The rule.
@@ -23,6 +23,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             && !unheld.contains(&index)
             && check_then_del::client_check(cx, release).is_none()
             && !cx.watched(release)
+            && !member_is_owner(cx, release)
         {
             findings.push(finding(cx, release, lock, how));
         }
@@ -44,6 +45,24 @@ pub fn bare_release_of<'c>(cx: &'c Context<'_>, index: usize) -> Option<(&'c Loc
             _ => None,
         })
         .max_by_key(|(_, how)| *how)
+}
+
+/// A member of a set or a field of a hash that is made anew for each owner: nobody else's can be meant.
+fn member_is_owner(cx: &Context<'_>, release: &Use) -> bool {
+    let Value::Operation(op, parts) = crate::analysis::lock::key(&release.effect) else { return false };
+    let (true, Some(member)) = (op == "field", parts.get(1)) else { return false };
+    made_anew(&cx.program.expanded(&cx.program.absolute(release.function, member)), 0)
+}
+
+fn made_anew(value: &Value, depth: u32) -> bool {
+    let inner = |v: &Value| depth < 16 && made_anew(v, depth + 1);
+    match value {
+        Value::Fresh(_) | Value::PerProcess(_) => true,
+        Value::Template(pieces) => pieces.iter().any(|p| matches!(p, Piece::Hole(v) if inner(v))),
+        Value::Call(call) => call.args.iter().any(inner),
+        Value::Join(list) => list.iter().all(inner),
+        _ => false,
+    }
 }
 
 /// An ephemeral node: when the lease ends, so does the session, and the delete fails with it (ZooKeeper Programmer's Guide,
