@@ -76,6 +76,10 @@ pub fn call(site: &Site<'_>) -> Outcome {
         }
         _ => return Outcome::Silent,
     };
+    if matches!(effects.as_slice(), [EffectKind::Read(_)]) {
+        let effects = effects.into_iter().map(|kind| (site.span, kind)).collect();
+        return finish(site, effects, access::found(backend));
+    }
     let lock = effects.iter().any(EffectKind::is_lock);
     let effects = effects.into_iter().map(|kind| (site.span, kind)).collect();
     finish(site, effects, lock.then(|| reply(site)).flatten())

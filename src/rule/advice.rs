@@ -39,3 +39,24 @@ pub fn checked_renewal(backend: Backend, key: &str) -> String {
         _ => "compare and prolong in one step: a script `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end`, and stop the work when it answers 0".into(),
     }
 }
+
+/// How to ask whether `key` is free and take it in one step.
+pub fn atomic_take(backend: Backend, key: &str) -> String {
+    match backend {
+        Backend::Etcd => format!(
+            "ask and take in one transaction: `Txn::new().when([Compare::create_revision(\"{key}\", CompareOp::Equal, 0)]).and_then([TxnOp::put(..)])`, and go on only if it `succeeded()`"
+        ),
+        Backend::Consul => {
+            format!(
+                "take it with a session (`PUT /v1/kv/{key}?acquire=<session>`) or `cas=0`, and go on only if the body is `true`"
+            )
+        }
+        Backend::Nats => format!("take it by `create(\"{key}\", ..)`, which fails where the key exists"),
+        Backend::Kubernetes => format!(
+            "send `metadata.resourceVersion` of the lease `{key}` that was read, or `replace` the object that was read, and go on only if the server does not answer 409"
+        ),
+        _ => format!(
+            "ask and take in one command: `SET {key} <token> NX PX <milliseconds>`, and go on only if it answers OK"
+        ),
+    }
+}

@@ -13,7 +13,7 @@ use crate::ir::{
     Write,
 };
 use crate::protocol::sql::table_of;
-use crate::rule::{Context, Group, Rule};
+use crate::rule::{Context, Group, Rule, advice};
 use crate::source::Span;
 use evidence::{Evidence, evidence};
 
@@ -64,8 +64,12 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         if guarded(cx, pair) {
             continue;
         }
-        let Some(gate) = gate(cx, pair) else { continue };
-        let Some(evidence) = evidence(cx, pair, &gate) else { continue };
+        let evidence = if names_holder(pair) {
+            Some(Evidence { confidence: Confidence::High, release: None })
+        } else {
+            gate(cx, pair).and_then(|gate| evidence(cx, pair, &gate))
+        };
+        let Some(evidence) = evidence else { continue };
         let depth = pair.read.via.len() + pair.take.via.len();
         if best.get(&pair.take.origin).is_none_or(|(old, _)| depth < *old) {
             best.insert(pair.take.origin, (depth, finding(cx, pair, &evidence)));
@@ -114,7 +118,7 @@ fn pairs(cx: &Context<'_>) -> Vec<Pair> {
 /// The key or table that a read, or a row lock that may find no row, looks at.
 fn looked_at(cx: &Context<'_>, id: FunctionId, r: &Reached) -> Option<Value> {
     match &r.effect.kind {
-        EffectKind::Read(Resource::Key(Backend::Redis, key)) => Some(cx.analyzer.comparable(id, key)),
+        EffectKind::Read(Resource::Key(_, key)) => Some(cx.analyzer.comparable(id, key)),
         EffectKind::Read(Resource::Table(table)) => Some(table_value(table)),
         EffectKind::Acquire(a) if a.kind == LockKind::Row => Some(table_value(table_of(&a.key)?)),
         _ => None,
@@ -125,7 +129,7 @@ fn looked_at(cx: &Context<'_>, id: FunctionId, r: &Reached) -> Option<Value> {
 fn taken(cx: &Context<'_>, id: FunctionId, r: &Reached) -> Option<Value> {
     match &r.effect.kind {
         EffectKind::Write(write) => match &write.resource {
-            Resource::Key(Backend::Redis, key) if sets(write) => Some(cx.analyzer.comparable(id, key)),
+            Resource::Key(backend, key) if sets(*backend, write) => Some(cx.analyzer.comparable(id, key)),
             Resource::Table(table) if write.verb == "INSERT" && write.safety == Safety::None => {
                 Some(table_value(table))
             }
@@ -152,9 +156,20 @@ fn whole(key: &Value) -> &Value {
 }
 
 /// A command that puts a value under the key whatever is there.
-fn sets(write: &Write) -> bool {
+fn sets(backend: Backend, write: &Write) -> bool {
     let verb = write.verb.split(' ').next().unwrap_or("");
-    matches!(verb, "SET" | "SETEX" | "PSETEX" | "GETSET") && write.safety == Safety::None && !write.verb.contains(" XX")
+    let puts = match backend {
+        Backend::Redis => matches!(verb, "SET" | "SETEX" | "PSETEX" | "GETSET") && !write.verb.contains(" XX"),
+        Backend::Kubernetes => verb == "patch",
+        _ => verb == "put",
+    };
+    puts && write.safety == Safety::None
+}
+
+/// A patch that names a new holder whatever is there: a lease has no other way to be taken by two commands, so what was
+/// read before is what it was taken for.
+fn names_holder(pair: &Pair) -> bool {
+    matches!(&pair.take.effect.kind, EffectKind::Write(Write { resource: Resource::Key(Backend::Kubernetes, _), .. }))
 }
 
 /// The read looks at what is taken.
@@ -271,9 +286,11 @@ fn finding(cx: &Context<'_>, pair: &Pair, evidence: &Evidence) -> Finding {
     f.help = if row {
         "let the database decide: a unique key on the columns that name the lock, `INSERT .. ON CONFLICT DO NOTHING`, and `rows_affected() == 1`; FOR UPDATE locks only rows that are there".into()
     } else if same_thing(cx, pair) {
-        format!(
-            "ask and take in one command: `SET {key} <token> NX PX <milliseconds>`, and go on only if it answers OK"
-        )
+        let backend = match &pair.take.effect.kind {
+            EffectKind::Write(Write { resource: Resource::Key(backend, _), .. }) => *backend,
+            _ => Backend::Redis,
+        };
+        advice::atomic_take(backend, &key)
     } else {
         "test both keys and take in one script: `if redis.call('exists', KEYS[1]) == 0 then .. end`".into()
     };

@@ -1,14 +1,31 @@
 //! Methods of what a coordination service answered.
 
-use crate::ir::Shape;
+use crate::ir::{Backend, Reply, Shape};
 
 /// Reply of an etcd transaction.
 pub(super) const TXN: &str = "etcd_client::TxnResponse";
 /// An HTTP response whose body says whether the request had the effect.
 pub(super) const RESPONSE: &str = "reqwest::Response";
+/// Reply of an etcd read.
+const RANGE: &str = "etcd_client::GetResponse";
+/// Its list of pairs.
+const PAIRS: &str = "etcd_client::KeyValue[]";
 /// Statuses: 200, and the other.
 const OK: &str = "StatusCode::OK";
 const NOT_FOUND: &str = "StatusCode::NOT_FOUND";
+
+/// What a read answers where there is a value, and where there is none.
+pub(super) fn found(backend: Backend) -> Option<Reply> {
+    let (held, lost) = match backend {
+        Backend::Etcd => {
+            let range = |n| Shape::Struct(RANGE.into(), vec![("len".into(), Shape::Int(n))]).ok();
+            (range(1), range(0))
+        }
+        Backend::Nats => (Shape::Unknown.some().ok(), Shape::None.ok()),
+        _ => return None,
+    };
+    Some(Reply { held, lost, failed: Shape::err() })
+}
 
 /// What a method of a reply gives. `None`: the method says nothing here.
 pub fn access(shape: &Shape, method: &str, args: &[Shape]) -> Option<Shape> {
@@ -17,6 +34,13 @@ pub fn access(shape: &Shape, method: &str, args: &[Shape]) -> Option<Shape> {
             let field = |name: &str| fields.iter().find(|(n, _)| n == name).map(|(_, s)| s.clone());
             match (path.as_str(), method) {
                 (TXN, "succeeded") => field("succeeded"),
+                (RANGE, "kvs" | "take_kvs") => Some(Shape::Struct(PAIRS.into(), vec![("len".into(), field("len")?)])),
+                (RANGE, "count") | (PAIRS, "len") => field("len"),
+                (PAIRS, "is_empty") => Some(Shape::Bool(field("len")? == Shape::Int(0))),
+                (PAIRS, "iter" | "into_iter" | "as_slice") => Some(shape.clone()),
+                (PAIRS, "first" | "last" | "next" | "pop") => {
+                    Some(if field("len")? == Shape::Int(0) { Shape::None } else { Shape::Unknown.some() })
+                }
                 (RESPONSE, "json" | "into_json" | "read_json") => field("body").map(Shape::ok),
                 (RESPONSE, "text" | "text_with_charset" | "into_string" | "read_to_string") => match field("body")? {
                     Shape::Bool(held) => Some(Shape::Str(held.to_string()).ok()),

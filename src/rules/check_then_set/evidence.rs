@@ -5,7 +5,7 @@ use crate::analysis::lock::{Use, words};
 use crate::analysis::shapes_last;
 use crate::analysis::summary::{Reached, Relation};
 use crate::finding::Confidence;
-use crate::ir::{EffectKind, FunctionId, LockKind, OpKind, OwnerCheck, Resource, Safety, Shape, Value};
+use crate::ir::{Backend, EffectKind, FunctionId, LockKind, OpKind, OwnerCheck, Resource, Safety, Shape, Ttl, Value};
 use crate::protocol::sql::table_of;
 use crate::rule::Context;
 use crate::source::Span;
@@ -78,6 +78,12 @@ fn key(cx: &Context<'_>, pair: &Pair, gate: &Gate) -> Option<Evidence> {
     }
     if makes_guard(cx, pair.function) {
         return Some(Evidence { confidence: Confidence::High, release: releases.first().map(|used| cx.place(used)) });
+    }
+    // A key under a lease goes when its taker does: it stands for whoever put it there.
+    if matches!(&pair.take.effect.kind, EffectKind::Write(w) if matches!(w.resource, Resource::Key(Backend::Etcd, _))
+        && matches!(w.ttl, Some(Ttl::After(..))))
+    {
+        return Some(Evidence { confidence: Confidence::Medium, release: releases.first().map(|used| cx.place(used)) });
     }
     let tells = gate.with.iter().any(affirms) && gate.without.iter().any(denies);
     let beside = releases.iter().find(|used| beside(cx, used.function, pair.function));
