@@ -65,6 +65,11 @@ fn follow(program: &Program, f: &Function, dst: Var, whole: bool) -> Fate {
                 OpKind::Drop(_) => {}
                 OpKind::Call(call) => match &call.callee {
                     Callee::Method(name) if keeps(name) || asks(name) => work.extend(op.dst),
+                    // A refusal by the server becomes an error: who looks at that has looked at the answer.
+                    Callee::Method(name) if matches!(name.as_str(), "error_for_status" | "error_for_status_ref") => {
+                        fate = fate.max(Fate::Tested);
+                        work.extend(op.dst);
+                    }
                     Callee::Method(name) if name == "map" && ignores(program, f, call) => {}
                     Callee::Method(name) if maps(name) => work.extend(op.dst),
                     Callee::Method(name) if matches!(name.as_str(), "is_err" | "is_ok" | "ok" | "err") => {
@@ -192,8 +197,6 @@ fn asks(name: &str) -> bool {
             | "status"
             | "is_success"
             | "is_client_error"
-            | "error_for_status"
-            | "error_for_status_ref"
     )
 }
 

@@ -208,12 +208,16 @@ impl Locks {
                     lock.releases.entry(i).or_insert((how, Relation::Must));
                 }
             }
+            let mut prolongs = Vec::new();
             for (i, prolong) in self.prolongs.iter().enumerate() {
                 if matches!(acquire.kind, LockKind::Lease | LockKind::LeaseRow)
-                    && let Some(how) = pairing(a, &lock.taken, prolong)
+                    && let Some(how) = pairing(a, &lock.taken, prolong).or_else(|| by_owner(a, lock, prolong))
                 {
-                    lock.prolongs.entry(i).or_insert(how);
+                    prolongs.push((i, how));
                 }
+            }
+            for (i, how) in prolongs {
+                lock.prolongs.entry(i).or_insert(how);
             }
         }
     }
@@ -303,6 +307,26 @@ impl Evidence {
             }
         }
         evidence
+    }
+}
+
+/// Whether a renewal is of the lease or session that the lock is bound to: there its id is the lock's owner.
+fn by_owner(a: &Analyzer<'_>, lock: &Lock, renewal: &Use) -> Option<Pairing> {
+    let acquire = lock.acquire().filter(|x| matches!(x.backend, Backend::Etcd | Backend::Consul))?;
+    if !matches!(&renewal.effect.kind, EffectKind::Renew(r) if r.backend == acquire.backend) {
+        return None;
+    }
+    let (taken, renewed) = (lock.taken.function, renewal.function);
+    let owner = a.comparable(taken, &acquire.token);
+    if owner == Value::Unknown || a.relate(&owner, &renewal.key) != Relation::Must || !same_crate(a, taken, renewed) {
+        return None;
+    }
+    let (taken, renewed) = (a.item(taken), a.item(renewed));
+    let alike = matches!((&owner, &renewal.key), (Value::Param(_), Value::Param(_)));
+    match () {
+        () if taken == renewed || matches!(owner, Value::TypeField(..)) => Some(Pairing::Template),
+        () if alike && neighbours(a, taken, renewed) => Some(Pairing::Module),
+        () => None,
     }
 }
 

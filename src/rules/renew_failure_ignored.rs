@@ -6,7 +6,7 @@ use crate::analysis::fate;
 use crate::analysis::lock::{Decision, Lock, Use};
 use crate::analysis::slice::Slice;
 use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{EffectKind, OwnerCheck, Site};
+use crate::ir::{Backend, EffectKind, OwnerCheck, Site};
 use crate::rule::answers::Heed;
 use crate::rule::loops::innermost;
 use crate::rule::{Context, Group, Rule};
@@ -36,7 +36,13 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
 /// The calls whose answer about the renewal nobody acts on: the command itself, or a call of the helper around it.
 pub fn unheard(cx: &Context<'_>, renewal: &Use) -> Vec<Site> {
     let EffectKind::Renew(renew) = &renewal.effect.kind else { return Vec::new() };
-    if !matches!(renew.check, OwnerCheck::Token(_)) {
+    let asked = match renew.check {
+        OwnerCheck::Token(_) => true,
+        // etcd's ping says nothing of the lease: that comes by the stream of replies (see `lease-no-keepalive`).
+        OwnerCheck::Server => renew.backend != Backend::Etcd,
+        _ => false,
+    };
+    if !asked {
         return Vec::new();
     }
     let mut out = Vec::new();
@@ -74,7 +80,7 @@ fn finding(cx: &Context<'_>, lock: &Lock, renewal: &Use, site: Site) -> Finding 
     f.confidence = cx.confidence(cx.certainty(renewal));
     f.caret = "its answer has no consequence".into();
     f.label(taken, "the lock is taken here");
-    f.help = "end the renewal when the answer is not 1, and race the work against it: `select! { r = work() => .., _ = keep() => lost }`; or cancel a `CancellationToken` that the work watches".into();
+    f.help = "end the renewal when it fails or the answer is no, and race the work against it: `select! { r = work() => .., _ = keep() => lost }`; or cancel a `CancellationToken` that the work watches".into();
     f.witness = cx.expiry_story(lock);
     f.step(Actor::A, span, "renews, is told that the lock is no longer its own, and works on beside B");
     f.lock = Some(cx.key(lock));
