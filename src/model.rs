@@ -18,7 +18,7 @@ pub use matching::{Imports, Match, Versions, receiver_types};
 pub use parse::{File, Models, vocabulary};
 pub use row::*;
 pub use version::Range;
-pub use words::{Reach, Word, of as words_of, words};
+pub use words::{Reach, Word, lock_word_in, of as words_of, words};
 
 #[cfg(test)]
 mod examples_tests;

@@ -71,6 +71,8 @@ pub struct Stats {
     pub understood: usize,
     /// Those that got none, with what is known of them.
     pub not_understood: Vec<(Span, String)>,
+    /// Calls that send something made where it cannot be followed, in functions that do not speak of locks.
+    pub not_followed: Vec<(Span, String)>,
     /// Rust files that no `mod` declaration reaches.
     pub unreached: Vec<String>,
 }
@@ -172,6 +174,7 @@ fn understand(mut workspace: Workspace, options: &Options) -> Known {
         items_unread: unread(ProblemKind::PartUnread),
         understood: understood.understood,
         not_understood,
+        not_followed: understood.open.into_iter().map(|m| (m.span, format!("`{}`: {}", m.name, m.why))).collect(),
         unreached: workspace.unreached.iter().map(|id| workspace.sources.get(*id).path.clone()).collect(),
     };
     let versions = versions(&workspace, &files, models);

@@ -175,6 +175,9 @@ impl Report<'_> {
             count(stats.understood, "lock operation"),
             stats.not_understood.len()
         ));
+        if !stats.not_followed.is_empty() {
+            parts.push(format!("{} not followed, without a lock word", count(stats.not_followed.len(), "statement")));
+        }
         parts.join("; ")
     }
 }

@@ -84,7 +84,8 @@ fn options_and_subcommands_exist() {
         }) else {
             continue;
         };
-        let others = ["locked", "path", "test", "workspace", "all-targets", "message-format", "open", "bench", "allow-empty"];
+        let others =
+            ["locked", "path", "test", "workspace", "all-targets", "message-format", "open", "bench", "allow-empty"];
         assert!(others.contains(&option) || help.contains(&format!("--{option}")), "no option --{option}");
     }
     for command in ["explain", "init", "locks", "poolers", "schema"] {

@@ -104,7 +104,10 @@ fn since_reports_only_on_files_that_differ() {
     // A file that git does not know yet, in a folder whose name is hard to print.
     project.write("src/more stuff/ü.rs", BARE_DEL.trim_start());
     let (code, text) = since("HEAD");
-    assert!(code == Some(1) && text.contains("file=src/more stuff/ü.rs") && !text.contains("file=src/couriers.rs"), "{text}");
+    assert!(
+        code == Some(1) && text.contains("file=src/more stuff/ü.rs") && !text.contains("file=src/couriers.rs"),
+        "{text}"
+    );
     // From a folder below the root.
     let mut below = project.command(PROGRAM);
     below.args(["--rule", "bare-del", "--since", "HEAD~1"]).current_dir(project.path().join("src"));
@@ -126,7 +129,9 @@ fn nothing_that_a_repository_configures_runs() {
     let project = Project::new("configured", "orders-fixed");
     let trap = project.path().join("trap");
     let set = |key: &str| project.sh(&format!("git config {key} 'touch {}'", trap.display()));
-    ["core.fsmonitor", "diff.external", "core.pager", "diff.rs.textconv"].map(set);
+    for name in ["core.fsmonitor", "diff.external", "core.pager", "diff.rs.textconv"] {
+        set(name);
+    }
     project.write(".gitattributes", "*.rs diff=rs\n");
     assert_eq!(project.leaselint(&["--rule", "bare-del", "--since", "HEAD"]).0, Some(0));
     assert!(!trap.exists());

@@ -17,6 +17,8 @@ pub struct Understood {
     pub understood: usize,
     /// Calls in live code with a lock word or a modelled name that yielded no effect and reach no workspace function.
     pub missed: Vec<Missed>,
+    /// Calls in live code whose command or statement is made where it cannot be followed, in functions that hold no lock word.
+    pub open: Vec<Missed>,
 }
 
 /// A call that was not understood.
@@ -73,7 +75,11 @@ pub fn apply(program: &mut Program, models: &Models, versions: &Versions, tests:
                     }
                 }
                 Some(Outcome::Opaque(why)) if !function.test && call.targets.is_empty() => {
-                    result.missed.push(Missed { span: op.span, name: call.name().to_owned(), why });
+                    let missed = Missed { span: op.span, name: call.name().to_owned(), why };
+                    match speaks(program, id) {
+                        true => result.missed.push(missed),
+                        false => result.open.push(missed),
+                    }
                 }
                 Some(_) => {}
                 None => {
@@ -138,7 +144,19 @@ pub fn apply(program: &mut Program, models: &Models, versions: &Versions, tests:
     }
     result.missed.sort();
     result.missed.dedup();
+    result.open.sort();
+    result.open.dedup();
     result
+}
+
+/// Whether the text of the item that a function belongs to holds a lock word.
+fn speaks(program: &Program, mut id: FunctionId) -> bool {
+    while let Some(parent) = program.function(id).parent {
+        id = parent;
+    }
+    let whole = program.function(id).whole;
+    let text = &program.sources.get(whole.file).text;
+    text.get(whole.start as usize..whole.end as usize).is_none_or(super::lock_word_in)
 }
 
 /// Method names that are hardly used for anything but a lock in a store. Names such as `lock`, `acquire`, `set` are

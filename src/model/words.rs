@@ -64,6 +64,18 @@ pub fn of(models: &Models) -> Vec<Word> {
     words.into_iter().map(|(text, reach)| Word { text, reach }).collect()
 }
 
+/// Whether a text holds a lock word (`lease`, but not in `release`). The name of a client crate alone is none: it makes a
+/// file worth reading, but what could not be read need not be a lock for that.
+pub fn lock_word_in(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    words().iter().filter(|word| word.reach > Reach::Near && !word.text.ends_with("::")).any(|word| {
+        text.match_indices(&word.text).any(|(at, _)| {
+            let inside = word.text.starts_with(|c: char| c.is_ascii_alphanumeric());
+            !(inside && text[..at].ends_with(|c: char| c.is_ascii_alphanumeric()))
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -36,6 +36,10 @@ pub fn document(report: &Report<'_>) -> Value {
             "at": place(sources, *span),
             "message": what,
         })).collect::<Vec<_>>(),
+        "not_followed": stats.not_followed.iter().map(|(span, what)| json!({
+            "at": place(sources, *span),
+            "message": what,
+        })).collect::<Vec<_>>(),
         "summary": {
             "errors": errors,
             "warnings": warnings,
@@ -47,6 +51,7 @@ pub fn document(report: &Report<'_>) -> Value {
             "files_unreached": stats.unreached.len(),
             "operations_understood": stats.understood,
             "operations_not_understood": stats.not_understood.len(),
+            "calls_not_followed": stats.not_followed.len(),
         },
     })
 }

@@ -39,6 +39,9 @@ pub fn remarks(out: &mut dyn io::Write, report: &Report<'_>, verbose: bool) -> i
     for (span, what) in &report.stats.not_understood {
         writeln!(out, "not understood: {}: {}", plain::one_line(&report.sources.place(*span)), plain::one_line(what))?;
     }
+    for (span, what) in &report.stats.not_followed {
+        writeln!(out, "not followed: {}: {}", plain::one_line(&report.sources.place(*span)), plain::one_line(what))?;
+    }
     for path in &report.stats.unreached {
         writeln!(out, "reached by no `mod`: {}", plain::one_line(path))?;
     }

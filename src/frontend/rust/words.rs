@@ -1,19 +1,7 @@
 //! Lock words: decide whether something that could not be read must be shown as a blind spot.
 
-use crate::model::Reach;
+pub(super) use crate::model::lock_word_in as in_text;
 use proc_macro2::{TokenStream, TokenTree};
-
-/// Whether a text holds a lock word (`lease`, but not in `release`). The name of a client crate alone is none: it makes a
-/// file worth reading, but what could not be read need not be a lock for that.
-pub(super) fn in_text(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
-    crate::model::words().iter().filter(|word| word.reach > Reach::Near && !word.text.ends_with("::")).any(|word| {
-        text.match_indices(&word.text).any(|(at, _)| {
-            let inside = word.text.starts_with(|c: char| c.is_ascii_alphanumeric());
-            !(inside && text[..at].ends_with(|c: char| c.is_ascii_alphanumeric()))
-        })
-    })
-}
 
 /// Whether a token stream holds a lock word. Documentation (`#[doc = ".."]`) does not count.
 pub(super) fn in_tokens(tokens: &TokenStream) -> bool {
