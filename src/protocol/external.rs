@@ -1,6 +1,7 @@
 //! Effects outside every store that could refuse them: HTTP, mail, payments, publishing, object stores, processes.
 
 use super::lock::consul::{self, Request};
+use super::lock::object;
 use super::{Outcome, Site};
 use crate::ir::{Atomicity, CallValue, Effect, EffectKind, External, Handle, RoundTrip, Value};
 use crate::model::Role;
@@ -46,11 +47,17 @@ pub fn call(site: &Site<'_>) -> Outcome {
     let command = external.what.clone();
     request.method = external.what.clone();
     request.url = Some(external.target.clone());
+    let mode = site.value_at(&site.row.token);
+    let locks = object::effect(site, &external.what, &external.target, mode.as_ref());
     let (kind, reply) = consul::request(&request).unwrap_or((EffectKind::External(external), None));
-    let effect = Effect { span, command, kind, conditional: false };
+    let (lock, reply) = match locks {
+        Some((lock, reply)) => (Some(lock), Some(reply)),
+        None => (None, reply),
+    };
+    let effect = |kind| Effect { span, command: command.clone(), kind, conditional: false };
     Outcome::Effect(Box::new(RoundTrip {
         handle: Handle::unknown(),
-        effects: vec![effect],
+        effects: lock.into_iter().chain([kind]).map(effect).collect(),
         atomicity: Atomicity::Single,
         reply,
         certainty: site.certainty,

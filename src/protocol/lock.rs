@@ -5,6 +5,7 @@ mod access;
 pub mod consul;
 mod etcd;
 mod kube;
+pub mod object;
 mod zookeeper;
 
 pub use access::access;

@@ -154,6 +154,9 @@ fn taken(cx: &Context<'_>, lock: &Lock) -> Finding {
         Some(Backend::Kubernetes) => {
             "write `leaseDurationSeconds`, and let others take the lease once it has run out".into()
         }
+        Some(Backend::ObjectStore) => {
+            "write into the object until when it is held, and take an ended one over by `PutMode::Update` with its version".into()
+        }
         Some(Backend::Nats) => "give the bucket a `max_age`, or take it with `create_with_ttl`".into(),
         _ => format!("take it with an expiry, in one command: `SET {key} <token> NX PX <milliseconds>`"),
     };
