@@ -137,15 +137,10 @@ pub fn kind_name(kind: LockKind) -> &'static str {
     }
 }
 
-/// Words by which further files are worth reading for an inventory: tables and keys that are written under its locks, in
-/// lower case. What writes them without the lock need not hold any lock word itself.
-pub fn words(inventory: &Inventory) -> BTreeSet<String> {
-    let targets = inventory.locks.iter().flat_map(|lock| &lock.under).filter_map(|effect| {
-        let name = effect.target.split('`').nth(1)?.split(['{', '*']).next()?;
-        let name = name.rsplit('.').next().unwrap_or(name).trim_matches(['"', ':', '-', '/', '_']);
-        (name.len() > 3).then(|| name.to_lowercase())
-    });
-    targets.collect()
+/// Keys of all locks as those who ask for them call them.
+pub fn keys(cx: &Context<'_>) -> BTreeSet<String> {
+    let locks = cx.locks.locks.iter().filter(|lock| lock.decision == Decision::Lock && cx.judged(lock.taken.function));
+    locks.flat_map(|lock| keys::takers(cx, &lock.taken)).map(|taker| keys::show(cx, &taker)).collect()
 }
 
 /// Builds the inventory. `findings` are those of a run over the same program.
@@ -279,7 +274,8 @@ impl Entry {
             places.extend(list.iter().map(|place| place.span));
         }
         places.extend(members.iter().map(|m| cx.place(&m.lock.taken)));
-        let keys: BTreeSet<String> = members.iter().map(|m| cx.key(m.lock)).collect();
+        let mut keys: BTreeSet<String> = members.iter().map(|m| cx.key(m.lock)).collect();
+        keys.insert(self.key.clone());
         for finding in findings {
             let labels = finding.labels.iter().map(|label| label.span);
             let here = std::iter::once(finding.span).chain(labels).any(|span| places.contains(&span));

@@ -240,7 +240,8 @@ fn judge<T>(
     findings.sort_by_cached_key(|f| (path(f), f.span, f.rule, f.message.clone()));
     findings.dedup_by(|a, b| a.rule == b.rule && a.span == b.span);
     fix::offer(&context, versions, &mut findings);
-    let keys = locks.locks.iter().map(|lock| context.show(lock.taken.function, &lock.taken.key)).collect();
+    let keys = locks.locks.iter().map(|lock| context.show(lock.taken.function, &lock.taken.key));
+    let keys = keys.chain(crate::inventory::keys(&context)).collect();
     let seen = look(&context, &findings);
     (findings, keys, seen)
 }

@@ -4,12 +4,13 @@ use super::args::{Locks, LocksFormat};
 use super::progress::Progress;
 use super::{CLEAN, Failure, print, select, settings, silence, terminal};
 use crate::discover::{self, Request};
-use crate::finding::Confidence;
-use crate::inventory::{self, Inventory};
-use crate::model::{Models, Reach, Word};
-use crate::pipeline::{self, Options, Outcome};
+use crate::finding::{Confidence, Finding};
+use crate::inventory;
+use crate::model::Models;
+use crate::pipeline::{self, Options};
 use crate::report::count;
 use crate::report::locks::{self as report, Report};
+use crate::rule::Context;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -40,18 +41,12 @@ pub fn run(args: &Locks) -> Result<u8, Failure> {
         models: settings.models.clone(),
         dsn: settings.config.dsn.clone(),
     };
-    let look = |request: &Request| -> Result<(Outcome, Inventory), Failure> {
-        let _progress = Progress::start(false, "reading locks");
-        let workspace = discover::discover(request)?;
-        Ok(pipeline::run_and(workspace, &options, |cx, findings| inventory::build(cx, models, findings)))
-    };
-    let (mut outcome, mut inventory) = look(&request)?;
-    // What writes the same tables without the lock need not say anything of locks: its files are read in a second round.
-    let more = inventory::words(&inventory);
-    if !more.is_empty() {
-        request.words.extend(more.into_iter().map(|text| Word { text, reach: Reach::Near }));
-        (outcome, inventory) = look(&request)?;
-    }
+    let progress = Progress::start(false, "reading files");
+    let workspace = discover::discover(&request)?;
+    progress.phase("analysing");
+    let look = |cx: &Context<'_>, findings: &[Finding]| inventory::build(cx, models, findings);
+    let (mut outcome, mut inventory) = pipeline::run_and(workspace, &options, look);
+    drop(progress);
     // Findings that a check would not show are none here either.
     let rules: Vec<&'static str> = select::all().map(|rule| rule.id).collect();
     let silences = silence::judge(&mut outcome, &settings, &rules, false);

@@ -97,6 +97,15 @@ impl Context<'_> {
         lock.acquire().map_or_else(String::new, |a| self.show(lock.taken.function, &a.key))
     }
 
+    /// The key of a lock as the function of an observation asks for it: what a caller of a lock module calls its lock, and
+    /// what a `[[lock]]` declaration names.
+    pub fn key_as_asked(&self, lock: &Lock, o: &Observation) -> String {
+        match self.show(o.function, &o.lock.acquire.key) {
+            shown if shown == ".." => self.key(lock),
+            shown => shown,
+        }
+    }
+
     /// Observations of a kind against one lock, nearest first.
     pub fn observed(&self, lock: usize, pick: impl Fn(&Observation) -> bool) -> Vec<Observation> {
         let log = self.analyzer.log.borrow();

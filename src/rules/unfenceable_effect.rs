@@ -156,6 +156,6 @@ fn finding(cx: &Context<'_>, lock: &Lock, first: &Observation, all: &[Observatio
         );
         f.step(Actor::B, span, format!("takes {under} and does it again"));
     }
-    f.lock = Some(cx.key(lock));
+    f.lock = Some(cx.key_as_asked(lock, first));
     f
 }

@@ -236,6 +236,6 @@ fn finding(cx: &Context<'_>, lock: &Lock, writes: &[(Observation, Write)]) -> Fi
     f.step(Actor::B, taken, format!("acquires `{key}`"));
     f.step(Actor::B, span, format!("writes {what}"));
     f.step(Actor::A, span, "wakes up, still believing that it holds the lease, and writes over it");
-    f.lock = Some(cx.key(lock));
+    f.lock = Some(cx.key_as_asked(lock, first));
     f
 }
