@@ -41,12 +41,7 @@ impl Context<'_> {
         let f = self.program.function(id);
         match self.runs_over(id, found) {
             Some(over) => self.fetched(id, &Operand::Var(over, Use::Ref), from),
-            None => {
-                let reads = |r: &crate::analysis::summary::Reached| {
-                    found.contains(r.via[0].at) && matches!(r.effect.kind, EffectKind::Read(_))
-                };
-                self.analyzer.reached(id).iter().any(reads) && !counts(f, found)
-            }
+            None => empties(f, found) && !counts(f, found),
         }
     }
 
@@ -98,6 +93,22 @@ impl Context<'_> {
 fn awaited(f: &Function, sources: &BTreeSet<Var>) -> bool {
     f.ops().any(|(_, op)| {
         matches!(&op.kind, OpKind::Let(Rvalue::Await(_))) && op.dst.is_some_and(|dst| sources.contains(&dst))
+    })
+}
+
+/// Whether the loop awaits a list in each round and ends when that is empty.
+fn empties(f: &Function, found: &Loop) -> bool {
+    let slice = Slice::of(f);
+    let lists: BTreeSet<Var> = f
+        .ops()
+        .filter(|(at, op)| found.contains(*at) && matches!(&op.kind, OpKind::Let(Rvalue::Await(_))))
+        .filter_map(|(_, op)| op.dst)
+        .collect();
+    f.calls().any(|(at, op, call)| {
+        found.contains(at)
+            && matches!(&call.callee, Callee::Method(name) if name == "is_empty")
+            && call.args.iter().any(|x| slice.sources(x).iter().any(|v| lists.contains(v)))
+            && op.dst.is_some()
     })
 }
 

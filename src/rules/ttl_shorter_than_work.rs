@@ -1,14 +1,14 @@
 //! `ttl-shorter-than-work`: the work under a lease may take longer than the lease, and nothing renews it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::setnx_expire;
 use crate::analysis::lock::{Decision, Lock};
 use crate::analysis::origin_call;
 use crate::analysis::slice::Slice;
-use crate::analysis::summary::Observation;
+use crate::analysis::summary::{Held, Observation, Passed, Status};
 use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{EffectKind, FunctionId, LockKind, OpKind, Site, TimeUnit, Ttl};
+use crate::ir::{EffectKind, FunctionId, LockKind, OpKind, OpRef, Rvalue, Site, TimeUnit, Ttl};
 use crate::rule::context::proven_held;
 use crate::rule::loops::loops;
 use crate::rule::{Context, Group, Rule};
@@ -30,51 +30,51 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         if lock.decision != Decision::Lock || !matches!(kind, Some(LockKind::Lease | LockKind::LeaseRow)) {
             continue;
         }
-        let under = cx.observed(index, |o| proven_held(o) && cx.judged(o.function) && works(&o.effect.kind));
         let mut kept: BTreeMap<FunctionId, bool> = BTreeMap::new();
-        for o in &under {
-            let Some((place, ttl)) = expiry(cx, o) else { continue };
-            if *kept.entry(o.function).or_insert_with(|| renewed(cx, index, o.function))
-                || in_task(cx, &o.via)
-                || around_the_acquire(cx, o)
-            {
-                continue;
+        let mut add = |id: FunctionId, held: &Held, long: &dyn Fn(u128) -> Option<Long>| {
+            let Some((place, ttl)) = expiry(cx, id, held) else { return };
+            if *kept.entry(id).or_insert_with(|| renewed(cx, index, id)) {
+                return;
             }
-            let long = longer(cx, o, ttl).or_else(|| open_ended(cx, o));
-            if let Some(long) = long {
-                let f = finding(cx, lock, place, ttl, &long);
-                match found.get(&place) {
-                    Some(old) if old.severity >= f.severity => {}
-                    _ => {
-                        found.insert(place, f);
-                    }
+            let Some(long) = long(ttl) else { return };
+            let f = finding(cx, lock, place, ttl, &long);
+            match found.get(&place) {
+                Some(old) if old.severity >= f.severity => {}
+                _ => {
+                    found.insert(place, f);
                 }
+            }
+        };
+        let waits = |k: &EffectKind| matches!(k, EffectKind::Sleep(_) | EffectKind::Timeout(_));
+        for o in cx.observed(index, |o| proven_held(o) && cx.judged(o.function) && waits(&o.effect.kind)) {
+            if !in_task(cx, &o.via) && !around_the_acquire(cx, &o) {
+                add(o.function, &o.lock, &|ttl| longer(cx, &o, ttl));
+            }
+        }
+        for passed in &cx.analyzer.log.borrow().passed {
+            if cx.locks.of(&passed.lock.via, passed.lock.origin.effect) == Some(index) && cx.judged(passed.function) {
+                add(passed.function, &passed.lock, &|_| open_ended(cx, passed));
             }
         }
     }
     findings.extend(found.into_values());
 }
 
-/// Effects that take time, or wait.
-fn works(kind: &EffectKind) -> bool {
-    use EffectKind::{External, Read, Sleep, Timeout, Write};
-    matches!(kind, Sleep(_) | Timeout(_) | External(_) | Read(_) | Write(_))
-}
-
 /// The constant expiry of the lease, in nanoseconds, and the innermost call that knows it.
-fn expiry(cx: &Context<'_>, o: &Observation) -> Option<(Span, u128)> {
-    let via = &o.lock.via;
+fn expiry(cx: &Context<'_>, id: FunctionId, held: &Held) -> Option<(Span, u128)> {
+    let via = &held.via;
+    let outer = id;
     for start in (0..via.len()).rev() {
         let id = via[start].function;
         let reached = cx.analyzer.reached(id);
-        let Some(r) = reached.iter().find(|r| r.via[..] == via[start..] && r.origin == o.lock.origin) else { continue };
+        let Some(r) = reached.iter().find(|r| r.via[..] == via[start..] && r.origin == held.origin) else { continue };
         let EffectKind::Acquire(acquire) = &r.effect.kind else { continue };
         if let Some(ns) = fixed(cx, id, &acquire.ttl) {
             let span = if start + 1 == via.len() { r.effect.span } else { cx.op_span(via[start]) };
             return Some((span, ns));
         }
     }
-    Some((cx.op_span(via[0]), fixed(cx, o.function, &o.lock.acquire.ttl)?))
+    Some((cx.op_span(via[0]), fixed(cx, outer, &held.acquire.ttl)?))
 }
 
 fn fixed(cx: &Context<'_>, id: FunctionId, ttl: &Ttl) -> Option<u128> {
@@ -149,29 +149,76 @@ fn longer(cx: &Context<'_>, o: &Observation, ttl: u128) -> Option<Long> {
     (total > ttl).then_some(Long { span: o.effect.span, at_most: Some(total), what, severity: Severity::Warning })
 }
 
-/// A loop over what was fetched, with no look at the time.
-fn open_ended(cx: &Context<'_>, o: &Observation) -> Option<Long> {
-    if !matches!(o.effect.kind, EffectKind::Read(_) | EffectKind::Write(_) | EffectKind::External(_)) {
+/// Calls followed from the holder of the lease down to a loop.
+const MAX_DEPTH: u32 = 6;
+
+/// A loop over what was fetched, in what the holder of the lease runs, with no look at the time.
+fn open_ended(cx: &Context<'_>, passed: &Passed) -> Option<Long> {
+    let id = passed.function;
+    let f = cx.program.function(id);
+    let slice = Slice::of(f);
+    let log = cx.analyzer.log.borrow();
+    let given_back: Vec<OpRef> = log
+        .releases
+        .iter()
+        .filter(|r| r.function == id && r.lock.via == passed.lock.via && r.status == Status::Held)
+        .map(|r| r.freed.via[0].at)
+        .collect();
+    let under = |at: OpRef| {
+        passed.won.contains(&(id, at.block))
+            && slice.reaches(passed.lock.via[0].at, at)
+            && !given_back.iter().any(|r| slice.reaches(*r, at))
+    };
+    let mut seen = BTreeSet::new();
+    endless(cx, id, None, 0, &mut seen, &|at| under(at) && at != passed.lock.via[0].at, Some(passed.lock.via[0].at))
+}
+
+/// The first loop without end in a function or in what it calls and waits for.
+fn endless(
+    cx: &Context<'_>,
+    id: FunctionId,
+    from: Option<Site>,
+    depth: u32,
+    seen: &mut BTreeSet<FunctionId>,
+    counts: &dyn Fn(OpRef) -> bool,
+    taken: Option<OpRef>,
+) -> Option<Long> {
+    if depth > MAX_DEPTH || !seen.insert(id) {
         return None;
     }
-    for (i, site) in o.via.iter().enumerate() {
-        let f = cx.program.function(site.function);
-        if cut_short(cx, *site) {
-            return None;
+    let f = cx.program.function(id);
+    for found in loops(f) {
+        let own = taken.is_none_or(|at| !found.contains(at));
+        if own
+            && f.ops()
+                .any(|(at, op)| found.contains(at) && counts(at) && matches!(op.kind, OpKind::Let(Rvalue::Await(_))))
+            && !cx.watches_time(id, &found)
+            && cx.over_fetched(id, &found, from)
+        {
+            let what = "runs through what it fetched, however much that is".into();
+            return Some(Long { span: found.span, at_most: None, what, severity: Severity::Note });
         }
-        for found in loops(f).iter().filter(|l| l.contains(site.at)) {
-            if (i == 0 && found.contains(o.lock.via[0].at)) || cx.watches_time(site.function, found) {
-                return None;
+    }
+    let tasks: Vec<OpRef> = cx.tasks(id).iter().map(|t| t.body).collect();
+    for (at, op) in f.ops().filter(|(at, _)| counts(*at) && !tasks.contains(at)) {
+        let site = Site { function: id, at };
+        if cut_short(cx, site) {
+            continue;
+        }
+        let (inner, from): (Vec<FunctionId>, _) = match &op.kind {
+            OpKind::Call(call) if call.effect.is_none() && call.targets.len() <= 4 => {
+                (call.targets.clone(), Some(site))
             }
-            let from = i.checked_sub(1).map(|before| o.via[before]);
-            if cx.over_fetched(site.function, found, from) {
-                return Some(Long {
-                    span: found.span,
-                    at_most: None,
-                    what: "runs through what it fetched, however much that is".into(),
-                    severity: Severity::Note,
-                });
-            }
+            OpKind::Let(Rvalue::Closure(inner, _)) => (vec![*inner], None),
+            _ => continue,
+        };
+        // A loop around the call that looks at the time ends in time, whatever it calls.
+        if loops(f).iter().any(|l| l.contains(at) && cx.watches_time(id, l)) {
+            continue;
+        }
+        let found = inner.into_iter().find_map(|t| endless(cx, t, from, depth + 1, seen, &|_| true, None));
+        if found.is_some() {
+            return found;
         }
     }
     None
