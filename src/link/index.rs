@@ -14,6 +14,8 @@ pub(super) type Members = HashMap<String, HashMap<String, Vec<FunctionId>>>;
 pub(super) struct Index {
     pub(super) names: Names,
     pub(super) by_path: HashMap<String, Vec<FunctionId>>,
+    /// Name of a free const or static -> its definitions.
+    pub(super) consts: HashMap<String, Vec<FunctionId>>,
     /// (type, method) -> bodies, inherent first.
     pub(super) methods: Members,
     /// (trait, method) -> bodies in impls, and the default body.
@@ -74,6 +76,9 @@ impl Index {
             } else if function.kind != FunctionKind::SqlBody || function.has_body() {
                 // A routine without body was defined anew by a later migration.
                 index.by_path.entry(function.path.clone()).or_default().push(id);
+            }
+            if function.kind == FunctionKind::Const && function.owner.is_none() && function.parent.is_none() {
+                index.consts.entry(function.name.clone()).or_default().push(id);
             }
             if let Some(parent) = function.parent
                 && let Some(list) = index.children.get_mut(parent.0 as usize)

@@ -77,6 +77,9 @@ impl<'p> Eval<'p> {
             consts = self.program.implementations(parent, name);
             consts.retain(|id| self.function(*id).kind == FunctionKind::Const && self.function(*id).has_body());
         }
+        if consts.is_empty() {
+            consts = self.below(&path);
+        }
         let live: Vec<FunctionId> = consts.iter().copied().filter(|id| !self.function(*id).test).collect();
         let consts = if live.is_empty() { consts } else { live };
         let value = consts.into_iter().map(|id| once(&self.result(id))).reduce(Value::join);
@@ -84,6 +87,19 @@ impl<'p> Eval<'p> {
             None | Some(Value::Unknown) => Value::Path(path),
             Some(value) => value,
         }
+    }
+
+    /// The one const of that name below the module that the path names: a module that only re-exports what is below it
+    /// (`mod limits; pub use limits::*;`) may be in a file that nobody has read.
+    fn below(&self, path: &str) -> Vec<FunctionId> {
+        let Some((module, name)) = path.rsplit_once("::") else { return Vec::new() };
+        let below = |id: &FunctionId| {
+            let rest = self.function(*id).path.strip_prefix(module).and_then(|rest| rest.strip_prefix("::"));
+            rest.is_some_and(|rest| rest.ends_with(&format!("::{name}")))
+        };
+        let all = self.program.index.consts.get(name).map_or(&[][..], Vec::as_slice);
+        let found: Vec<FunctionId> = all.iter().copied().filter(below).filter(|id| !self.function(*id).test).collect();
+        if found.len() == 1 { found } else { Vec::new() }
     }
 
     fn consts(&self, path: &str) -> Vec<FunctionId> {

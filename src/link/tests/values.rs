@@ -271,3 +271,22 @@ fn same_field_is_the_same_lock() {
     assert!(p.must_match((a, &ka), (o, &ko)));
     assert!(!p.may_match((a, &ka), (o, &kn)));
 }
+
+#[test]
+fn consts_behind_a_facade_that_was_not_read() {
+    let p = link(&[
+        (
+            "app",
+            r#"
+            fn f() {
+                let a = crate::limits::TTL;
+                let b = crate::limits::TWICE;
+            }"#,
+        ),
+        ("app::limits::worker", "pub const TTL: u64 = 9 * 60; pub const TWICE: u64 = 1;"),
+        ("app::limits::other", "pub const TWICE: u64 = 2;"),
+        ("app::elsewhere", "pub const TTL: u64 = 3;"),
+    ]);
+    assert_eq!(value(&p, "f", "a"), "540");
+    assert!(!value(&p, "f", "b").chars().all(|c| c.is_ascii_digit()), "{}", value(&p, "f", "b"));
+}
