@@ -7,8 +7,8 @@ use crate::analysis::slice::Slice;
 use crate::analysis::summary::Relation;
 use crate::finding::{Actor, Confidence, Finding, Severity};
 use crate::ir::{
-    BinaryOp, EffectKind, FunctionId, LockKind, Op, OpKind, OpRef, Operand, OwnerCheck, Piece, Resource, Rvalue, Site,
-    TimeUnit, Ttl, Use as Mode, Value, Var,
+    BinaryOp, Callee, EffectKind, FunctionId, LockKind, Op, OpKind, OpRef, Operand, OwnerCheck, Piece, Resource,
+    Rvalue, Site, TimeUnit, Ttl, Use as Mode, Value, Var,
 };
 use crate::rule::{Context, Group, Rule};
 use crate::source::Span;
@@ -114,13 +114,21 @@ fn by_callers_clock(cx: &Context<'_>, used: &Use) -> bool {
 fn comparisons<'c>(cx: &'c Context<'_>, id: FunctionId) -> Vec<(OpRef, &'c Op)> {
     use BinaryOp::{Ge, Gt, Le, Lt};
     let f = cx.program.function(id);
-    let orders = |op: &&Op| matches!(&op.kind, OpKind::Let(Rvalue::Binary(Lt | Le | Gt | Ge, ..)));
+    let orders = |op: &&Op| match &op.kind {
+        OpKind::Let(Rvalue::Binary(Lt | Le | Gt | Ge, ..)) => true,
+        OpKind::Call(call) => {
+            call.args.len() == 2
+                && matches!(&call.callee, Callee::Method(m) if matches!(m.as_str(), "lt" | "le" | "gt" | "ge"))
+        }
+        _ => false,
+    };
     f.ops().filter(|(_, op)| orders(op) && sides(op).iter().any(|x| wall(&cx.program.value(id, x)))).collect()
 }
 
 fn sides(op: &Op) -> Vec<&Operand> {
     match &op.kind {
         OpKind::Let(Rvalue::Binary(_, a, b)) => vec![a, b],
+        OpKind::Call(call) => call.args.iter().collect(),
         _ => Vec::new(),
     }
 }
@@ -155,6 +163,37 @@ fn stored_deadline(cx: &Context<'_>, id: FunctionId, at: OpRef, op: &Op) -> Opti
         }
     }
     let _ = at;
+    given_deadline(cx, id, &sources)
+}
+
+/// The same of what a caller has read and given to this function.
+fn given_deadline(cx: &Context<'_>, id: FunctionId, sources: &BTreeSet<Var>) -> Option<(String, String, Confidence)> {
+    let f = cx.program.function(id);
+    let given: Vec<usize> = (0..f.params.len()).filter(|i| sources.contains(&f.params[*i])).collect();
+    for caller in cx.program.callers(id).iter().filter(|c| !given.is_empty() && cx.judged(c.function)) {
+        let g = cx.program.function(caller.function);
+        let OpKind::Call(call) = &g.op(caller.at).kind else { continue };
+        let slice = Slice::of(g);
+        let passed: BTreeSet<Var> =
+            given.iter().filter_map(|i| call.args.get(*i)).flat_map(|arg| slice.sources(arg)).collect();
+        for r in cx.analyzer.reached(caller.function).iter() {
+            let EffectKind::Read(Resource::Key(_, key)) = &r.effect.kind else { continue };
+            if !g.op(r.via[0].at).dst.is_some_and(|dst| passed.contains(&dst)) {
+                continue;
+            }
+            let own = cx.analyzer.comparable(caller.function, key);
+            let held = |l: &&Lock| {
+                l.decision == Decision::Lock
+                    && cx.analyzer.relate(&own, &l.taken.key) == Relation::Must
+                    && near(cx, l, caller.function)
+            };
+            if cx.locks.locks.iter().any(|l| held(&l)) {
+                let shown = cx.show(caller.function, key);
+                let what = format!("the time stored in `{shown}` is compared with the clock of this host");
+                return Some((what, shown, Confidence::High));
+            }
+        }
+    }
     None
 }
 

@@ -60,10 +60,13 @@ impl Macros {
                 };
                 let bang = |token: &Option<TokenTree>| is_punct(token.as_ref(), '!');
                 match (word(&before[0]), word(&before[1]), word(&before[2])) {
-                    (Some(first), _, Some(name)) if first == "macro_rules" && bang(&before[1]) => {
-                        if words::in_tokens(&group.stream()) && !parse::too_deep(&group.stream()) {
-                            found.arms.insert(name, arms(&group.stream()));
-                        }
+                    (Some(first), _, Some(name))
+                        if first == "macro_rules"
+                            && bang(&before[1])
+                            && words::in_tokens(&group.stream())
+                            && !parse::too_deep(&group.stream()) =>
+                    {
+                        found.arms.insert(name, arms(&group.stream()));
                     }
                     (_, Some(name), _) if bang(&before[2]) => {
                         let list = found.invocations.entry(name).or_default();
