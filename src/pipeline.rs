@@ -228,8 +228,7 @@ fn judge<T>(
     let Known { program, poolers, versions, .. } = known;
     let analyzer = Analyzer::new(program, options.include_tests);
     let locks = Locks::decide(&analyzer, options.include_tests);
-    let context =
-        Context { program, analyzer: &analyzer, locks: &locks, poolers, include_tests: options.include_tests };
+    let context = Context::new(program, &analyzer, &locks, poolers, options.include_tests);
     let mut findings = Vec::new();
     for rule in crate::rules::all() {
         if options.rules.as_ref().is_none_or(|wanted| wanted.contains(&rule.id)) {

@@ -1,10 +1,10 @@
 //! What has been computed of each function, once.
 
 use std::collections::HashMap;
-use std::sync::{OnceLock, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use super::flow::{DefUse, Flow};
-use crate::ir::{Function, FunctionId, Ty, Value};
+use crate::ir::{Function, FunctionId, OpRef, Ty, Value};
 
 /// Results by function. Cloning a program starts afresh.
 #[derive(Debug, Default)]
@@ -26,6 +26,8 @@ pub(super) struct FunctionMemo {
     pub(super) types: Vec<OnceLock<Ty>>,
     pub(super) values: Vec<OnceLock<Value>>,
     pub(super) ret: OnceLock<Value>,
+    /// Values of the arguments of calls.
+    args: RwLock<HashMap<OpRef, Arc<Vec<Value>>>>,
 }
 
 impl Memo {
@@ -43,6 +45,7 @@ impl Memo {
                 types: std::iter::repeat_with(OnceLock::new).take(vars).collect(),
                 values: std::iter::repeat_with(OnceLock::new).take(vars).collect(),
                 ret: OnceLock::new(),
+                args: RwLock::default(),
             })
         }))
     }
@@ -71,6 +74,20 @@ impl Clone for Memo {
 }
 
 impl FunctionMemo {
+    /// The values of a call's arguments, computed once by `make`.
+    pub(super) fn args(&self, at: OpRef, make: impl FnOnce() -> Vec<Value>) -> Arc<Vec<Value>> {
+        if let Ok(known) = self.args.read()
+            && let Some(found) = known.get(&at)
+        {
+            return found.clone();
+        }
+        let made = Arc::new(make());
+        if let Ok(mut known) = self.args.write() {
+            known.insert(at, made.clone());
+        }
+        made
+    }
+
     pub(super) fn flow(&self, function: &Function) -> &Flow {
         self.flow.get_or_init(|| Flow::of(function))
     }

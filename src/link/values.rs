@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::Program;
 use super::flow::{Def, Step, UseSite};
 use super::fold;
-use super::rebuild::{is_closed, once, rewrite, substitute};
+use super::rebuild::{is_closed, once, rewrite, substitute, visit};
 use super::tables::tables;
 use crate::ir::{
     At, Call, CallValue, Callee, Exit, FormatPiece, Function, FunctionId, FunctionKind, Lit, OpKind, OpRef, Operand,
@@ -408,13 +408,21 @@ fn evaluated_anew(value: &Value) -> bool {
 impl Program {
     /// See [`Program::instantiate`].
     pub(super) fn instantiate_with(&self, value: &Value, call: &Call, caller: FunctionId) -> Value {
-        let at = self.function(caller).calls().find(|(_, _, c)| std::ptr::eq(*c, call)).map(|(at, _, _)| at);
+        let mut open = false;
+        visit(value, &mut |leaf| open |= matches!(leaf, Value::Param(_)));
+        if !open {
+            return value.clone();
+        }
+        let function = self.function(caller);
+        let at = function.calls().find(|(_, _, c)| std::ptr::eq(*c, call)).map(|(at, _, _)| at);
         let mut eval = Eval::new(self);
-        let args = call.args.iter().map(|arg| match at {
-            Some(at) => eval.chained(caller, arg, at),
-            None => eval.operand(caller, arg),
-        });
-        substitute(value, &args.collect::<Vec<Value>>())
+        match (at, self.memo.of(caller, function)) {
+            (Some(at), Some(memo)) => {
+                let args = memo.args(at, || call.args.iter().map(|arg| eval.chained(caller, arg, at)).collect());
+                substitute(value, &args)
+            }
+            _ => substitute(value, &call.args.iter().map(|arg| eval.operand(caller, arg)).collect::<Vec<Value>>()),
+        }
     }
 
     /// See [`Program::outer`].

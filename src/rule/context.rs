@@ -1,5 +1,8 @@
 //! What a rule may ask, and how it words its findings.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use crate::analysis::lock::{self, Lock, Locks, Use};
 use crate::analysis::summary::{Observation, Origin, Relation, Status};
 use crate::analysis::{Analyzer, origin_call};
@@ -21,6 +24,28 @@ pub struct Context<'a> {
     pub poolers: &'a crate::frontend::pooler::PoolerFacts,
     /// Judge test code too.
     pub include_tests: bool,
+    /// Which observations were made against which lock; see [`Context::observed`].
+    by_lock: RefCell<Indexed>,
+}
+
+/// Observations of the log by lock, as many as there were when it was made.
+#[derive(Default)]
+struct Indexed {
+    seen: usize,
+    of: HashMap<usize, Vec<usize>>,
+}
+
+impl<'a> Context<'a> {
+    /// A context on finished analyses.
+    pub fn new(
+        program: &'a Program,
+        analyzer: &'a Analyzer<'a>,
+        locks: &'a Locks,
+        poolers: &'a crate::frontend::pooler::PoolerFacts,
+        include_tests: bool,
+    ) -> Context<'a> {
+        Context { program, analyzer, locks, poolers, include_tests, by_lock: RefCell::default() }
+    }
 }
 
 impl Context<'_> {
@@ -109,12 +134,19 @@ impl Context<'_> {
     /// Observations of a kind against one lock, nearest first.
     pub fn observed(&self, lock: usize, pick: impl Fn(&Observation) -> bool) -> Vec<Observation> {
         let log = self.analyzer.log.borrow();
-        let mut out: Vec<Observation> = log
-            .observations
-            .iter()
-            .filter(|o| self.locks.of(&o.lock.via, o.lock.origin.effect) == Some(lock) && pick(o))
-            .cloned()
-            .collect();
+        let mut index = self.by_lock.borrow_mut();
+        // A rule may have made the analyzer look at more.
+        let fresh = log.observations.iter().enumerate().skip(index.seen);
+        for (i, o) in fresh {
+            if let Some(lock) = self.locks.of(&o.lock.via, o.lock.origin.effect) {
+                index.of.entry(lock).or_default().push(i);
+            }
+        }
+        index.seen = log.observations.len();
+        let of_lock = index.of.get(&lock).cloned().unwrap_or_default();
+        drop(index);
+        let of_lock = of_lock.into_iter().map(|i| &log.observations[i]);
+        let mut out: Vec<Observation> = of_lock.filter(|o| pick(o)).cloned().collect();
         out.sort_by_key(|o| (o.lock.via.len() + o.via.len(), o.via.clone(), o.effect.span, o.origin));
         out.dedup_by(|a, b| {
             a.function == b.function
