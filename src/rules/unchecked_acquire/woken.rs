@@ -26,9 +26,17 @@ pub fn takes_wake_for_grant(cx: &Context<'_>, lock: &Lock) -> Option<Span> {
     }
     let slice = Slice::of(f);
     let watches = reached.iter().filter(|r| look(r).is_some_and(|l| l.watch && !l.children));
-    let blind =
-        watches.filter(|w| lists.iter().any(|list| slice.reaches(*list, at(w))) && returns_without(f, at(w), &lists));
-    blind.map(|w| w.effect.span).next()
+    // The node that is watched was found in the list.
+    let found_in = |w: &Reached, list: OpRef| {
+        let (OpKind::Call(_), OpKind::Call(call)) = (&f.op(list).kind, &f.op(at(w)).kind) else { return false };
+        let Some(dst) = f.op(list).dst else { return false };
+        call.args.iter().any(|arg| slice.sources(arg).contains(&dst))
+    };
+    let mut blind = watches.filter(|w| {
+        let before = |list: &OpRef| slice.reaches(*list, at(w)) && found_in(w, *list);
+        lists.iter().any(before) && returns_without(f, at(w), &lists)
+    });
+    blind.next().map(|w| w.effect.span)
 }
 
 fn look(r: &Reached) -> Option<&Look> {
