@@ -14,6 +14,7 @@ mod lease_no_keepalive;
 mod lock_on_pool;
 mod missing_ttl;
 mod off_transaction_write;
+mod redlock_correctness;
 mod reentrant_acquire;
 mod release_before_commit;
 mod release_unheld;
@@ -34,6 +35,7 @@ mod unfenceable_effect;
 mod unfenced_write;
 mod wall_clock_lease;
 mod watch_on_shared_connection;
+mod weak_fence;
 mod xact_lock_autocommit;
 
 use crate::rule::Rule;
@@ -70,6 +72,8 @@ static RULES: &[Rule] = &[
     wall_clock_lease::RULE,
     unfenced_write::RULE,
     unfenceable_effect::RULE,
+    weak_fence::RULE,
+    redlock_correctness::RULE,
     remote_call_in_transaction::RULE,
     watch_on_shared_connection::RULE,
     off_transaction_write::RULE,

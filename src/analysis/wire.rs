@@ -18,6 +18,14 @@ enum World {
     Elapsed,
 }
 
+/// Whether a store or service answers: what it says does not come from the reply of a lock, even if a token of that is sent.
+fn asks_a_store(trip: &RoundTrip) -> bool {
+    let answers = |e: &Effect| {
+        matches!(e.kind, EffectKind::Read(_) | EffectKind::Write(_) | EffectKind::External(_) | EffectKind::Issue(_))
+    };
+    !trip.effects.is_empty() && trip.effects.iter().all(answers)
+}
+
 /// Whether what comes back with the lock is the row itself: a test of its columns decides nothing about the lock.
 fn brings_data(trip: &RoundTrip) -> bool {
     let row =
@@ -54,7 +62,7 @@ impl<'p> Explorer<'_, 'p> {
             }
             if let Some(dst) = op.dst {
                 let val = match (&trip.reply, world) {
-                    (_, World::None) if spoilt && !waits => {
+                    (_, World::None) if spoilt && !waits && !asks_a_store(trip) => {
                         Val { shape: Shape::Tainted, reply: true, carries: Vec::new() }
                     }
                     (_, World::None) => self.waited(trip, call, &mut state),

@@ -9,9 +9,15 @@ use crate::analysis::origin_call;
 use crate::analysis::slice::Slice;
 use crate::analysis::summary::{Observation, Status};
 use crate::ir::{
-    Call, Callee, Effect, EffectKind, FunctionId, HandleKind, LockKind, Operand, Piece, Resource, Site, Value,
+    Call, Callee, Effect, EffectKind, FunctionId, HandleKind, LockKind, Operand, Piece, Resource, Site, Value, Var,
 };
 use crate::source::Span;
+
+/// The calls that lead to an effect, and what is looked for among the sources of its values.
+struct Way<'w> {
+    via: &'w [Site],
+    made: &'w dyn Fn(FunctionId, Var, &Call) -> bool,
+}
 
 /// Calls between the function that sees both, and the acquire or the effect.
 const MAX_DEPTH: usize = 6;
@@ -104,7 +110,16 @@ impl Context<'_> {
         let level = o.via.len() - 1;
         let Some(call) = origin_call(self.program, o.via[level]) else { return true };
         let data: Vec<&Operand> = call.args.iter().filter(|x| !self.is_handle(o.via[level].function, x)).collect();
-        data.into_iter().any(|x| self.from_operation(&o.via, level, o.via[level].function, x, MAX_HOPS))
+        let way = Way { via: &o.via, made: &|id, dst, call| self.is_operation(id, dst, call) };
+        data.into_iter().any(|x| self.comes_from(&way, level, o.via[level].function, x, MAX_HOPS))
+    }
+
+    /// Whether the result of a call that fits goes into an effect.
+    pub fn goes_into(&self, o: &Observation, fits: &dyn Fn(&Call) -> bool) -> bool {
+        let level = o.via.len() - 1;
+        let Some(call) = origin_call(self.program, o.via[level]) else { return false };
+        let way = Way { via: &o.via, made: &|_, _, call| fits(call) };
+        call.args.iter().any(|x| self.comes_from(&way, level, o.via[level].function, x, MAX_HOPS))
     }
 
     fn is_handle(&self, function: FunctionId, operand: &Operand) -> bool {
@@ -112,34 +127,35 @@ impl Context<'_> {
         crate::protocol::handle(self.program, models, function, operand).kind != HandleKind::Unknown
     }
 
-    fn from_operation(&self, via: &[Site], level: usize, id: FunctionId, operand: &Operand, hops: usize) -> bool {
+    fn comes_from(&self, way: &Way<'_>, level: usize, id: FunctionId, operand: &Operand, hops: usize) -> bool {
         if hops == 0 {
-            return true;
+            return false;
         }
+        let via = way.via;
         let f = self.program.function(id);
         let sources = Slice::of(f).sources(operand);
         let made_here = f
             .calls()
-            .any(|(_, op, call)| op.dst.is_some_and(|dst| sources.contains(&dst) && self.is_operation(id, dst, call)));
+            .any(|(_, op, call)| op.dst.is_some_and(|dst| sources.contains(&dst) && (way.made)(id, dst, call)));
         if made_here {
             return true;
         }
         sources.iter().any(|var| {
             if let Some((parent, x)) = self.captured(id, *var) {
                 let level = via.iter().position(|s| s.function == parent).unwrap_or(0);
-                return self.from_operation(via, level, parent, &x, hops - 1);
+                return self.comes_from(way, level, parent, &x, hops - 1);
             }
             let Some(k) = f.params.iter().position(|p| p == var) else { return false };
             if level == 0 || via[level].function != id {
                 return false;
             }
             let outer = origin_call(self.program, via[level - 1]).and_then(|call| call.args.get(k));
-            outer.is_some_and(|x| self.from_operation(via, level - 1, via[level - 1].function, x, hops - 1))
+            outer.is_some_and(|x| self.comes_from(way, level - 1, via[level - 1].function, x, hops - 1))
         })
     }
 
     /// Whether a call fetches something: from a store, a service, a clock, or by code that is waited for and not known.
-    fn is_operation(&self, id: FunctionId, dst: crate::ir::Var, call: &Call) -> bool {
+    fn is_operation(&self, id: FunctionId, dst: Var, call: &Call) -> bool {
         let fetches = |kind: &EffectKind| {
             matches!(kind, EffectKind::Read(_) | EffectKind::Issue(_) | EffectKind::External(_) | EffectKind::Write(_))
         };

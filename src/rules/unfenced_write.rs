@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::{redlock_correctness, weak_fence};
+
 use crate::analysis::lock::{Decision, Lock, show_resource, words};
 use crate::analysis::summary::{Observation, Relation};
 use crate::finding::{Actor, Confidence, Finding, Severity};
@@ -24,8 +26,14 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     let covered = cx.covered();
     let mut by_statement: BTreeMap<Span, Finding> = BTreeMap::new();
     for (index, lock) in cx.locks.locks.iter().enumerate() {
+        // A fence that the lock hands out and nobody uses says more.
+        let weak: Vec<Span> = weak_fence::faults(cx, &covered, index, lock).into_iter().map(|f| f.span).collect();
         for section in open_sections(cx, &covered, index, lock) {
             let f = finding(cx, lock, &section);
+            let several = redlock_correctness::masters(cx, &section[0].0.lock).is_some_and(|n| n > 1);
+            if several || weak.contains(&f.span) {
+                continue;
+            }
             by_statement.entry(f.span).or_insert(f);
         }
     }

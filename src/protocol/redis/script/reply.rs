@@ -46,6 +46,11 @@ pub fn states(event: &Event) -> Vec<State> {
     }
 }
 
+/// Commands whose reply is a number that has grown.
+pub fn counts_up(event: &Event) -> bool {
+    matches!(event.name.as_str(), "INCR" | "INCRBY" | "HINCRBY")
+}
+
 fn reads(name: &str) -> bool {
     VALUES.contains(&name) && !matches!(name, "GETSET" | "GETDEL" | "GETEX" | "LPOP" | "RPOP" | "SPOP")
         || matches!(name, "EXISTS" | "HEXISTS" | "SISMEMBER" | "TTL" | "PTTL" | "HGETALL" | "HMGET" | "TIME")

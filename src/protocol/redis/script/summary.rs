@@ -440,7 +440,9 @@ impl Reader<'_> {
                 .flat_map(|(_, places)| places)
                 .any(|place| place.0 == p && wins(*place));
             let list = if won { &mut held } else { &mut lost };
-            let wire = wire(path, &path.result);
+            // A counter drawn with the lock is 1 or more: the first number stands for all.
+            let counts = won && matches!(&path.result, Term::Reply(n) if super::reply::counts_up(&path.events[*n]));
+            let wire = if counts { WireReply::Int(1) } else { wire(path, &path.result) };
             if !list.contains(&wire) {
                 list.push(wire);
             }

@@ -136,7 +136,7 @@ fn acquire_scripts() {
           if ok then return redis.call('incr', KEYS[2]) else return false end";
     assert_eq!(
         run(text, 2, 1),
-        "acquire K1 token A1 ttl Duration(30000000000) Seconds; issue K2; INCR K2 if None; Mixed / Nil"
+        "acquire K1 token A1 ttl Duration(30000000000) Seconds; issue K2; INCR K2 if None; Int(1) / Nil"
     );
     let text =
         "if redis.call('exists', KEYS[1]) == 0 then redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1 end
