@@ -24,6 +24,10 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     let mut done = BTreeSet::new();
     for lock in cx.locks.locks.iter().filter(|l| l.decision == Decision::Lock) {
         for renewal in lock.prolongs.keys().map(|p| &cx.locks.prolongs[*p]) {
+            // A script that takes or prolongs: its answer is that of the acquire.
+            if renewal.origin().site == lock.taken.origin().site {
+                continue;
+            }
             for site in unheard(cx, renewal) {
                 if cx.judged(site.function) && done.insert(site) {
                     findings.push(finding(cx, lock, renewal, site));

@@ -187,24 +187,23 @@ fn endless(
         return None;
     }
     let f = cx.program.function(id);
-    for found in loops(f) {
+    let around = loops(f);
+    for found in &around {
         let own = taken.is_none_or(|at| !found.contains(at));
         if own
             && f.ops()
                 .any(|(at, op)| found.contains(at) && counts(at) && matches!(op.kind, OpKind::Let(Rvalue::Await(_))))
-            && !cx.watches_time(id, &found)
-            && cx.over_fetched(id, &found, from)
+            && !cx.watches_time(id, found)
+            && cx.over_fetched(id, found, from)
         {
             let what = "runs through what it fetched, however much that is".into();
             return Some(Long { span: found.span, at_most: None, what, severity: Severity::Note });
         }
     }
     let tasks: Vec<OpRef> = cx.tasks(id).iter().map(|t| t.body).collect();
+    let timed: Vec<_> = around.iter().filter(|l| cx.watches_time(id, l)).collect();
     for (at, op) in f.ops().filter(|(at, _)| counts(*at) && !tasks.contains(at)) {
         let site = Site { function: id, at };
-        if cut_short(cx, site) {
-            continue;
-        }
         let (inner, from): (Vec<FunctionId>, _) = match &op.kind {
             OpKind::Call(call) if call.effect.is_none() && call.targets.len() <= 4 => {
                 (call.targets.clone(), Some(site))
@@ -213,7 +212,7 @@ fn endless(
             _ => continue,
         };
         // A loop around the call that looks at the time ends in time, whatever it calls.
-        if loops(f).iter().any(|l| l.contains(at) && cx.watches_time(id, l)) {
+        if timed.iter().any(|l| l.contains(at)) || cut_short(cx, site) {
             continue;
         }
         let found = inner.into_iter().find_map(|t| endless(cx, t, from, depth + 1, seen, &|_| true, None));
