@@ -24,6 +24,7 @@ pub const RULE: Rule = Rule {
 
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     let mut found: BTreeMap<Span, Finding> = BTreeMap::new();
+    let mut under: BTreeMap<(usize, FunctionId), Vec<Observation>> = BTreeMap::new();
     let log = cx.analyzer.log.borrow();
     for seen in log.releases.iter().filter(|r| r.status == Status::Held && r.proven && cx.judged(r.function)) {
         let Some(lock) = cx.locks.of(&seen.lock.via, seen.lock.origin.effect) else { continue };
@@ -34,7 +35,9 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         }
         let site = seen.freed.via[0];
         let (id, f) = (seen.function, cx.program.function(seen.function));
-        let writes = cx.observed(lock, |o| o.function == id && o.status == Status::Held && table(o).is_some());
+        let writes = under.entry((lock, id)).or_insert_with(|| {
+            cx.observed(lock, |o| o.function == id && o.status == Status::Held && table(o).is_some())
+        });
         let open = writes.iter().find_map(|o| open_at(cx, f, id, o, site).map(|commit| (o, commit)));
         if let Some((write, commit)) = open
             && !cx.fails_after(site)

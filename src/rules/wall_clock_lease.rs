@@ -25,9 +25,9 @@ pub const RULE: Rule = Rule {
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     let mut found: BTreeMap<Span, Finding> = BTreeMap::new();
     let live: Vec<FunctionId> = cx.program.functions().map(|(id, _)| id).filter(|id| cx.judged(*id)).collect();
-    rows(cx, &live, &mut found);
+    rows(cx, &near_rows(cx, &live), &mut found);
     absolute_expiries(cx, &mut found);
-    for id in live {
+    for id in live.into_iter().filter(|id| handles_locks(cx, *id)) {
         for (at, op) in comparisons(cx, id) {
             let place = stored_deadline(cx, id, at, op).or_else(|| kept_deadline(cx, id, op));
             if let Some((what, key, sure)) = place {
@@ -38,6 +38,28 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         }
     }
     findings.extend(found.into_values());
+}
+
+/// Functions that find lease rows over, and those that call them: a time may be handed down.
+fn near_rows(cx: &Context<'_>, live: &[FunctionId]) -> Vec<FunctionId> {
+    let direct = |id: &FunctionId| {
+        cx.program.function(*id).calls().any(|(_, _, call)| {
+            call.effect.as_ref().is_some_and(|t| t.effects.iter().any(|e| matches!(e.kind, EffectKind::Overdue(_))))
+        })
+    };
+    let mut near: BTreeSet<FunctionId> = live.iter().copied().filter(direct).collect();
+    for _ in 0..2 {
+        let callers = near.iter().flat_map(|id| cx.program.callers(*id).iter().map(|site| site.function));
+        let callers: Vec<FunctionId> = callers.filter(|id| cx.judged(*id)).collect();
+        near.extend(callers);
+    }
+    near.into_iter().collect()
+}
+
+/// Whether a function has to do with locks, or belongs to an object that stands for one.
+fn handles_locks(cx: &Context<'_>, id: FunctionId) -> bool {
+    cx.analyzer.relevant(id)
+        || cx.program.function(id).owner.as_deref().is_some_and(|owner| cx.analyzer.stands_for_lock(owner))
 }
 
 /// Lease rows whose time is compared with a clock that did not write it: the caller's, or the server's where callers write.
