@@ -331,3 +331,73 @@ fn binstall_finds_what_a_release_uploads() {
     assert_eq!(binstall["pkg-fmt"].as_str(), Some("tgz"));
     assert!(!filled("pkg-url").contains('{') && !filled("bin-dir").contains('{'));
 }
+
+/// The three editor recipes run one command, and what it prints is what rust-analyzer reads: one JSON object a line.
+#[test]
+fn the_editor_recipes_print_what_rust_analyzer_reads() {
+    let readme = std::fs::read_to_string(check::repository("README.md")).unwrap();
+    let commands: Vec<&str> = readme
+        .match_indices("cargo check --workspace")
+        .map(|(at, _)| readme[at..].split(['"', '\'']).next().unwrap())
+        .collect();
+    assert_eq!(commands.len(), 3, "VS Code, Helix, Neovim");
+    assert!(commands.iter().all(|command| *command == commands[0]), "{commands:?}");
+    for block in readme.split("```json\n").skip(1) {
+        serde_json::from_str::<serde_json::Value>(block.split("```").next().unwrap())
+            .expect("the VS Code recipe is JSON");
+    }
+    for block in readme.split("```toml\n").skip(1) {
+        block.split("```").next().unwrap().parse::<toml::Table>().expect("TOML");
+    }
+    let project = Project::new("editor", "orders");
+    // What `cargo check` itself prints is not asked here, and the clients of the program cannot be built everywhere.
+    let cargo = "#!/bin/sh\ncase $1 in\n  leaselint) exec cargo-leaselint \"$@\" ;;\n  \
+        check) echo '{\"reason\":\"build-finished\",\"success\":true}' ;;\nesac\n";
+    project.write("bin/cargo", cargo);
+    project.sh("chmod +x bin/cargo");
+    let script = format!("PATH=$PWD/bin:$PATH; {}", commands[0]);
+    let output = project.command("bash").args(["-c", &script]).output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+    let mut found = 0;
+    for line in String::from_utf8(output.stdout).unwrap().lines() {
+        let message: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        if message["reason"] == "compiler-message" {
+            let spans = message["message"]["spans"].as_array().unwrap();
+            let primary: Vec<_> = spans.iter().filter(|span| span["is_primary"] == true).collect();
+            assert_eq!(primary.len(), 1, "{line}");
+            assert!(project.path().join(primary[0]["file_name"].as_str().unwrap()).exists(), "{line}");
+            assert!(message["message"]["rendered"].is_string() && message["message"]["code"]["code"].is_string());
+            found += 1;
+        }
+    }
+    assert!(found >= 5, "{found} messages");
+}
+
+/// Names and texts come from strangers: nothing that a terminal acts on gets through, in any format.
+#[test]
+fn control_characters_are_neutralised() {
+    let project = Project::new("hostile", "orders-fixed");
+    let text = "use redis::Commands;\npub fn f(c: &mut redis::Connection, t: &str) -> redis::RedisResult<()> {\n    \
+        let won: bool = redis::cmd(\"SET\").arg(\"lock:\\u{1b}[31m\u{202e}x\").arg(t).arg(\"NX\").arg(\"EX\").arg(9).query(c)?;\n    \
+        if won { let _: () = c.del(\"lock:\\u{1b}[31m\u{202e}x\")?; /* \u{1b}]0;title\u{7} */ }\n    Ok(())\n}\n";
+    project.write("src/\u{1b}[2J.rs", text);
+    for args in [
+        vec!["--rule", "bare-del"],
+        vec!["--rule", "bare-del", "--format", "github"],
+        vec!["--rule", "bare-del", "--format", "cargo"],
+        vec!["--rule", "bare-del", "--format", "sarif", "--fail-on", "error"],
+        vec!["--rule", "bare-del", "--format", "json", "--verbose"],
+        vec!["locks"],
+        vec!["locks", "--format", "markdown"],
+        vec!["locks", "--format", "json"],
+    ] {
+        let (code, text) = project.leaselint(&args);
+        assert!(text.contains("lock:"), "{args:?}: {text}");
+        assert!(code == Some(if args[0] == "locks" { 0 } else { 1 }), "{args:?}: {text}");
+        let acts = |c: char| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c);
+        // JSON may hold the overrides as they are: no terminal reads it, and its readers need the text.
+        let json = args.iter().any(|arg| matches!(*arg, "json" | "sarif" | "cargo"));
+        let bad = text.chars().find(|c| acts(*c) && (c.is_control() || !json));
+        assert!(bad.is_none(), "{args:?}: {bad:?}\n{text:?}");
+    }
+}

@@ -141,6 +141,12 @@ fn every_rule_is_described_within_the_limits() {
             assert!((10..=1024).contains(&text.chars().count()), "{id}: {key}: {text}");
         }
         let help = rule["help"]["markdown"].as_str().unwrap();
+        let links = help.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
+        assert!(
+            links.into_iter().all(|to| to.starts_with("https://") || !to.ends_with(".md")),
+            "{id}: a link leads nowhere"
+        );
+        assert!(help.lines().all(|line| line.chars().count() < 220), "{id}: a line is too long");
         assert!(help.contains("Bad") && help.contains("Good") && help.contains("```"), "{id}: no examples");
         assert!(!rule["help"]["text"].as_str().unwrap().is_empty());
         assert!(rule["helpUri"].as_str().unwrap().ends_with(&format!("/{id}.md")));

@@ -2,7 +2,7 @@
 
 use super::args::{Check, Format, SchemaOf};
 use super::{CLEAN, Failure, print, select};
-use crate::report::{json, locks};
+use crate::report::{json, locks, plain};
 use crate::rule::{Group, page};
 
 /// Prints the schema of a format.
@@ -21,36 +21,84 @@ pub fn explain(id: &str) -> Result<u8, Failure> {
     let rule = select::rule(id)?;
     let page = page::parse(rule.page).map_err(|e| Failure(format!("the page of `{id}` is broken: {e}")))?;
     let head = format!("{} ({}, {}): {}\n\n", rule.id, rule.severity.name(), rule.group.name(), page.summary);
-    print(&(head + &terminal(&page.markdown)))?;
+    print(&(head + &terminal(&page.markdown, super::terminal::width())))?;
     Ok(CLEAN)
 }
 
-/// Markdown as text for a terminal: headings underlined, code indented, emphasis left as it is.
-fn terminal(markdown: &str) -> String {
+/// Widest line of prose: longer ones are hard to read.
+const WIDEST: usize = 100;
+
+/// Markdown as text for a terminal: headings underlined, code indented, prose wrapped to the width, links spelt out.
+fn terminal(markdown: &str, width: usize) -> String {
     let mut out = String::new();
     let mut code = false;
+    let mut prose = String::new();
+    let flush = |out: &mut String, prose: &mut String| {
+        if prose.is_empty() {
+            return;
+        }
+        let indent = if prose.starts_with("- ") { "  " } else { "" };
+        let lines = plain::wrap(&links(prose), width.min(WIDEST) - indent.len());
+        for (i, line) in lines.iter().enumerate() {
+            out.push_str(&format!("{}{line}\n", if i == 0 { "" } else { indent }));
+        }
+        prose.clear();
+    };
     for line in markdown.lines() {
         if line.starts_with("```") {
+            flush(&mut out, &mut prose);
             code = !code;
             let mut words = line.trim_start_matches('`').split_whitespace().skip(1);
             if let (true, Some(verdict)) = (code, words.next()) {
-                out.push_str(&format!(
-                    "    [{verdict}{}]\n",
-                    words.next().map_or_else(String::new, |p| format!(": {p}"))
-                ));
+                let path = words.next().map_or_else(String::new, |path| format!(": {path}"));
+                out.push_str(&format!("    [{verdict}{path}]\n"));
             }
         } else if code {
             out.push_str(if line.is_empty() { "" } else { "    " });
             out.push_str(line);
             out.push('\n');
         } else if let Some(title) = line.strip_prefix("## ") {
+            flush(&mut out, &mut prose);
             out.push_str(&format!("{title}\n{}\n", "=".repeat(title.chars().count())));
-        } else {
-            out.push_str(line);
+        } else if line.trim().is_empty() {
+            flush(&mut out, &mut prose);
             out.push('\n');
+        } else {
+            if line.starts_with("- ") {
+                flush(&mut out, &mut prose);
+            }
+            if !prose.is_empty() {
+                prose.push(' ');
+            }
+            prose.push_str(line.trim());
         }
     }
+    flush(&mut out, &mut prose);
     out
+}
+
+/// `[text](address)` as `text (address)`; a link to another page as its text, which is the rule's id.
+fn links(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('[') {
+        out.push_str(before);
+        let link = after.split_once("](").and_then(|(label, tail)| Some((label, tail.split_once(')')?)));
+        match link {
+            Some((label, (address, tail))) if !label.contains('[') && !address.contains(' ') => {
+                out.push_str(label);
+                if address.contains("://") {
+                    out.push_str(&format!(" ({address})"));
+                }
+                rest = tail;
+            }
+            _ => {
+                out.push('[');
+                rest = after;
+            }
+        }
+    }
+    out + rest
 }
 
 /// Prints all rules with their summaries, by group; as JSON for `--format json`.
@@ -84,4 +132,18 @@ pub fn list(args: &Check) -> Result<u8, Failure> {
     }
     print(&out)?;
     Ok(CLEAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prose_is_wrapped_and_links_are_spelt_out() {
+        let page = "## What\nOne two three\nfour [`SET`](https://a.b/c) five [`bare-del`](bare-del.md).\n\n- a list that is\n  long\n- x[0]\n\n\
+            ```rust bad src/a.rs\nlet a =  1;\n```\nend\n";
+        let text = terminal(page, 24);
+        let wanted = "What\n====\nOne two three four `SET`\n(https://a.b/c) five\n`bare-del`.\n\n- a list that is long\n- x[0]\n\n    [bad: src/a.rs]\n    let a =  1;\nend\n";
+        assert_eq!(text, wanted);
+    }
 }

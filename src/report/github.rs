@@ -36,7 +36,7 @@ pub fn write(out: &mut dyn Write, report: &Report<'_>) -> io::Result<()> {
             writeln!(
                 out,
                 "::{command} file={},line={line},endLine={line},col={column},endColumn={end_column},title={}::{}",
-                property(&file.path),
+                property(&plain::neutral(&file.path)),
                 property(finding.rule),
                 data(&message),
             )?;

@@ -32,5 +32,21 @@ print(f"{name}: {len(errors)} errors, {sum(c for (l, _), c in counts.items() if 
 sys.exit(bool(errors))
 PY
   rm -f "$log"
+  # What the upload action checks first; and a consumer that must count as we do.
+  if command -v check-jsonschema >/dev/null; then
+    check-jsonschema --schemafile "$(dirname "$binary")/sarif-2.1.0.json" "$file" || status=1
+  fi
+  if command -v sarif >/dev/null; then
+    python3 - "$file" <(sarif summary "$file") <<'PY' || status=1
+import collections, json, re, sys
+with open(sys.argv[1], encoding="utf-8") as handle:
+    levels = collections.Counter(r["level"] for run in json.load(handle)["runs"] for r in run["results"])
+with open(sys.argv[2], encoding="utf-8") as handle:
+    counted = {level: int(n) for level, n in re.findall(r"^(error|warning|note): (\d+)$", handle.read(), re.M)}
+wrong = {level: (levels[level], n) for level, n in counted.items() if levels[level] != n}
+print(f"{sys.argv[1]}: counts {'differ: ' + str(wrong) if wrong else 'agree'}")
+sys.exit(bool(wrong) or not counted)
+PY
+  fi
 done
 exit $status

@@ -10,6 +10,23 @@ const MAX_DESCRIPTION: usize = 1024;
 /// GitHub shows no more tags.
 const MAX_TAGS: usize = 10;
 
+/// Where the pages can be read.
+const PAGES: &str = "https://docs.rs/crate/leaselint/latest/source/rules/";
+
+/// The text with links to other pages made absolute: where it is shown nothing lies beside it.
+fn absolute(markdown: &str) -> String {
+    let mut parts = markdown.split("](");
+    let mut out = parts.next().unwrap_or("").to_owned();
+    for part in parts {
+        let address = part.split(')').next().unwrap_or("");
+        let page = address.ends_with(".md") && !address.contains([':', '/', ' ']);
+        out.push_str("](");
+        out.push_str(if page { PAGES } else { "" });
+        out.push_str(part);
+    }
+    out
+}
+
 /// What SARIF says of a rule. It does not depend on what was scanned.
 pub(super) fn descriptor(rule: &Rule) -> Value {
     let Ok(page) = page::parse(rule.page) else {
@@ -18,8 +35,8 @@ pub(super) fn descriptor(rule: &Rule) -> Value {
         return json!({ "id": rule.id, "shortDescription": text, "fullDescription": text, "help": text });
     };
     let folder = if rule.group == Group::Suppressing { "suppression/" } else { "" };
-    let uri = format!("https://docs.rs/crate/leaselint/latest/source/rules/{folder}{}.md", rule.id);
-    let rendered = page.rendered();
+    let uri = format!("{PAGES}{folder}{}.md", rule.id);
+    let rendered = absolute(&page.rendered());
     let mut tags = page.tags.clone();
     tags.push(rule.group.name().to_owned());
     tags.extend(page.cwe.iter().map(|n| format!("external/cwe/cwe-{n:03}")));
