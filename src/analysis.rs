@@ -1,6 +1,7 @@
 //! Analysis: summaries bottom-up, paths on (block, worlds), the lock decision. Rules ask it; it accuses nobody.
 
 mod calls;
+mod carries;
 mod combinators;
 pub mod database;
 mod drops;
@@ -24,8 +25,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use crate::ir::{
-    Acquire, Call, Effect, EffectKind, FunctionId, FunctionKind, LockKind, OpKind, OwnerCheck, Piece, Release, Rvalue,
-    Site, TimeUnit, Ttl, Ty, Value, Var,
+    Acquire, Call, Effect, EffectKind, FunctionId, FunctionKind, LockKind, OpKind, Release, Rvalue, Site, TimeUnit,
+    Ttl, Value,
 };
 use crate::link::Program;
 use crate::link::matching::{may_match, must_match};
@@ -244,70 +245,6 @@ impl<'p> Analyzer<'p> {
         reached.iter().filter_map(pick).collect()
     }
 
-    /// What dropping a value of a workspace struct does for the lock it stands for; `None` if it stands for none.
-    pub fn carry_of(&self, path: &str) -> Option<Carry> {
-        if let Some(known) = self.carries.borrow().get(path) {
-            return *known;
-        }
-        self.carries.borrow_mut().insert(path.to_string(), None);
-        let drops = self.program.drop_of(path).is_some_and(|d| !self.releases(d).is_empty());
-        let carry = if drops {
-            Some(Carry::Releases)
-        } else {
-            let own = self.program.functions().filter(|(_, f)| f.owner.as_deref() == Some(path));
-            let releases = |id: FunctionId| {
-                let own = |v: &Var| self.program.function(id).var(*v).name.as_deref() == Some("self");
-                let method = self.program.function(id).params.first().is_some_and(own);
-                let mine = |v: &Value| matches!(self.comparable(id, v), Value::TypeField(owner, _) if owner == path);
-                self.releases(id).iter().any(|freed| {
-                    let key = &freed.release.key;
-                    let mut by_self = false;
-                    mine(key)
-                        // The object knows the owner's token, if not the key.
-                        || matches!(&freed.release.check, OwnerCheck::Token(token) if mine(token))
-                        || method && freed.release.kind == LockKind::Session && held_in(key, &mut by_self) && by_self
-                })
-            };
-            own.into_iter().any(|(id, _)| releases(id)).then_some(Carry::Nothing)
-        };
-        self.carries.borrow_mut().insert(path.to_string(), carry);
-        carry
-    }
-
-    /// What dropping does for the lock object that the function builds, if it builds one.
-    pub(crate) fn guard_made(&self, id: FunctionId) -> Option<Carry> {
-        self.program.function(id).ops().find_map(|(_, op)| match &op.kind {
-            OpKind::Let(Rvalue::Struct(path, ..)) => self.carry_of(path),
-            OpKind::Let(Rvalue::Closure(inner, _)) => self.guard_made(*inner),
-            _ => None,
-        })
-    }
-
-    /// Whether values of a workspace struct stand for a lock: dropping one, or one of its methods, gives the lock back.
-    pub fn stands_for_lock(&self, path: &str) -> bool {
-        self.carry_of(path).is_some()
-    }
-
-    /// Whether a value of the type can hold a lock object of the workspace (itself, or in `Option`, `Result`, a field).
-    fn holds_guard(&self, ty: &Ty) -> bool {
-        self.holds(ty, 0)
-    }
-
-    /// Whether the type, or one that it wraps, has a `Drop` that gives a lock back.
-    pub fn frees_by_drop(&self, ty: &Ty) -> bool {
-        self.carry_of(&ty.path) == Some(Carry::Releases) || ty.args.iter().any(|arg| self.frees_by_drop(arg))
-    }
-
-    fn holds(&self, ty: &Ty, depth: u32) -> bool {
-        depth < 4
-            && (self.carry_of(&ty.path).is_some()
-                || ty.args.iter().any(|arg| self.holds(arg, depth + 1))
-                || self
-                    .program
-                    .type_def(&ty.path)
-                    .is_some_and(|d| d.fields.iter().any(|(_, t)| self.holds(t, depth + 1))))
-    }
-
     /// The item that a closure or async block stands in; the function itself if it is none.
     pub fn item(&self, mut id: FunctionId) -> FunctionId {
         while let Some(parent) = self.program.function(id).parent {
@@ -394,23 +331,6 @@ impl Relation {
     /// May be the same key.
     pub fn possible(self) -> bool {
         self != Relation::Other
-    }
-}
-
-/// Whether a key is made of nothing but fields of `self` and constants: the object knows which lock it is.
-fn held_in(key: &Value, own: &mut bool) -> bool {
-    match key {
-        Value::Field(base, _) if matches!(**base, Value::Param(0)) => {
-            *own = true;
-            true
-        }
-        Value::Const(_) | Value::Path(_) => true,
-        Value::Field(base, _) => held_in(base, own),
-        Value::Call(call) => !call.args.is_empty() && call.args.iter().all(|v| held_in(v, own)),
-        Value::Template(pieces) => pieces.iter().all(|p| !matches!(p, Piece::Hole(v) if !held_in(v, own))),
-        Value::Aggregate(_, fields) => fields.iter().all(|(_, v)| held_in(v, own)),
-        Value::Operation(_, list) => list.iter().all(|v| held_in(v, own)),
-        _ => false,
     }
 }
 

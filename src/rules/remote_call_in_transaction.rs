@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::database;
-use crate::analysis::lock::Lock;
 use crate::analysis::origin_call;
 use crate::analysis::summary::Observation;
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::ir::{EffectKind, HandleKind, Lit, LockKind, OpKind, Value};
+use crate::ir::{EffectKind, FunctionId, HandleKind, Lit, LockKind, OpKind, Value};
 use crate::rule::context::proven_held;
 use crate::rule::{Context, Group, Rule};
 use crate::source::Span;
@@ -28,10 +27,18 @@ const MAX_DEPTH: usize = 4;
 const SHORT_NS: u128 = 50_000_000;
 
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
-    let mut by_place: BTreeMap<Span, Finding> = BTreeMap::new();
+    // One finding per Scope: the function that sees both.
+    let mut scopes: BTreeMap<FunctionId, Vec<(usize, Observation)>> = BTreeMap::new();
     for (index, lock) in cx.locks.locks.iter().enumerate() {
-        let Some(kind) = lock.acquire().map(|a| a.kind) else { continue };
-        if !matches!(kind, LockKind::Row | LockKind::Transaction | LockKind::Session) {
+        let Some(acquire) = lock.acquire() else { continue };
+        let kind = acquire.kind;
+        let makes_wait = match kind {
+            LockKind::Row | LockKind::Transaction => true,
+            // Who only tries the lock of a session waits for nobody.
+            LockKind::Session => acquire.blocking,
+            _ => false,
+        };
+        if !makes_wait {
             continue;
         }
         let seen = cx.observed(index, |o| {
@@ -42,12 +49,15 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
                 && o.lock.via.len() <= MAX_DEPTH
                 && waits(cx, o, kind).is_some()
         });
-        for o in &seen {
-            if held_by_others_too(cx, o, kind) && runs_here(cx, o) {
-                let span = o.effect.span;
-                by_place.entry(span).or_insert_with(|| finding(cx, lock, o, kind));
-            }
+        for o in seen.into_iter().filter(|o| held_by_others_too(cx, o, kind) && runs_here(cx, o)) {
+            scopes.entry(o.function).or_default().push((index, o));
         }
+    }
+    let mut by_place: BTreeMap<Span, Finding> = BTreeMap::new();
+    for mut list in scopes.into_values() {
+        list.sort_by_key(|(_, o)| (o.via[0].at, o.effect.span, o.lock.via.len()));
+        let f = finding(cx, &list);
+        by_place.entry(f.span).or_insert(f);
     }
     findings.extend(by_place.into_values());
 }
@@ -92,8 +102,17 @@ fn runs_here(cx: &Context<'_>, o: &Observation) -> bool {
     o.via.iter().all(|site| matches!(cx.program.function(site.function).op(site.at).kind, OpKind::Call(_)))
 }
 
-fn finding(cx: &Context<'_>, lock: &Lock, o: &Observation, kind: LockKind) -> Finding {
-    let span = o.effect.span;
+/// Where a wait stands: at itself, or, if one call can lead to several (implementations of a trait), at that call.
+fn place(cx: &Context<'_>, list: &[(usize, Observation)], o: &Observation) -> Span {
+    let several = list.iter().any(|(_, other)| other.via[0] == o.via[0] && other.origin != o.origin);
+    if several && o.via.len() > 1 { cx.op_span(o.via[0]) } else { o.effect.span }
+}
+
+fn finding(cx: &Context<'_>, list: &[(usize, Observation)]) -> Finding {
+    let (index, o) = &list[0];
+    let lock = &cx.locks.locks[*index];
+    let kind = o.lock.acquire.kind;
+    let span = place(cx, list, o);
     let command = &lock.taken.effect.command;
     let what = waits(cx, o, kind).unwrap_or_default();
     let until = if kind == LockKind::Session { "the unlock" } else { "the commit" };
@@ -110,7 +129,13 @@ fn finding(cx: &Context<'_>, lock: &Lock, o: &Observation, kind: LockKind) -> Fi
     let taken = cx.op_span(o.lock.via[0]);
     f.label(taken, format!("{command} locks here"));
     if o.via.len() > 1 {
-        f.label(cx.op_span(o.via[0]), "called inside the transaction");
+        f.label(cx.op_span(o.via[0]), "called with the lock held");
+    }
+    let mut others: Vec<Span> = list.iter().map(|(_, other)| place(cx, list, other)).filter(|s| *s != span).collect();
+    others.sort();
+    others.dedup();
+    for other in others.into_iter().take(4) {
+        f.label(other, "and this");
     }
     f.help = "wait first and lock after, and check under the lock what the answer depended on".into();
     f.step(Actor::A, taken, format!("takes the lock by {command}"));

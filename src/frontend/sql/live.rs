@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 pub fn supersede(units: &mut [(String, &mut Unit)]) {
     let mut definitions: BTreeMap<Key, Vec<At>> = BTreeMap::new();
     let mut drops: BTreeMap<(String, String), Vec<At>> = BTreeMap::new();
-    let mut sources: Vec<(String, usize)> = Vec::new();
+    let mut sources: std::collections::BTreeSet<String> = std::collections::BTreeSet::new();
     for (path, unit) in units.iter().filter(|(path, _)| !down(path)) {
         for f in &unit.functions {
             if f.kind == FunctionKind::SqlBody {
                 definitions.entry(key(path, f)).or_default().push(At { path: path.clone(), start: f.span.start });
                 if !upgrade(path) {
-                    sources.push((f.path.clone(), f.params.len()));
+                    sources.insert(f.path.clone());
                 }
             }
             for (_, op, call) in f.calls() {
@@ -44,7 +44,7 @@ pub fn supersede(units: &mut [(String, &mut Unit)]) {
                     down(path)
                         || after(definitions.get(&key(path, f)))
                         || after(drops.get(&(root(path), f.path.clone())))
-                        || upgrade(path) && sources.contains(&(f.path.clone(), f.params.len()))
+                        || upgrade(path) && sources.contains(&f.path)
                 }
                 _ => false,
             };

@@ -11,7 +11,7 @@ use crate::source::Span;
 use super::{RULE, place};
 
 /// Calls after which a connection that a `Drop` has taken does not go back to its pool.
-const ENDS: &[&str] = &["close", "close_hard", "close_on_drop", "detach", "leak", "forget", "abort"];
+const ENDS: &[&str] = &["close", "close_hard", "close_on_drop", "detach", "leak", "forget"];
 
 /// A lock object whose drop gives the connection back with the lock.
 pub(super) struct LetGo {
