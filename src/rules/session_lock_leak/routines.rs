@@ -4,7 +4,7 @@
 use crate::analysis::lock::Lock;
 use crate::analysis::summary::{Leaving, Status};
 use crate::finding::{Actor, Confidence, Finding};
-use crate::ir::{Backend, EdgeKind, EffectKind, Exit, Function, FunctionId, OpRef};
+use crate::ir::{Backend, EdgeKind, Exit, Function, FunctionId, OpRef};
 use crate::rule::Context;
 use crate::source::Span;
 
@@ -28,8 +28,7 @@ pub(super) fn leaked(cx: &Context<'_>, lock: &Lock, function: FunctionId, exits:
     }
     let f = cx.program.function(function);
     let unlocked: Vec<&&Leaving> = exits.iter().filter(|e| e.status == Status::Released).collect();
-    let unlocks = |r: &crate::analysis::summary::Reached| matches!(r.effect.kind, EffectKind::Release(_));
-    if unlocked.is_empty() || !cx.analyzer.reached(function).iter().any(unlocks) {
+    if unlocked.is_empty() {
         return None;
     }
     // A routine that answers differently when it keeps the lock hands it to its caller.
