@@ -34,7 +34,9 @@ use explore::Explorer;
 use flow::Flow;
 pub use flow::{reads as flow_reads, tested as flow_tested};
 pub use shapes::last as shapes_last;
-use summary::{Carry, Freed, Held, Key, Leaving, Observation, Origin, Passed, Reached, Relation, Status, Summary};
+use summary::{
+    Carry, Freed, Held, Key, Leaving, Observation, Origin, Passed, Reached, Relation, Status, Summary, Went,
+};
 
 /// What exploring all functions saw.
 #[derive(Debug, Default)]
@@ -47,6 +49,11 @@ pub struct Log {
     pub leavings: Vec<Leaving>,
     /// Blocks passed with an acquisition won or lost.
     pub passed: Vec<Passed>,
+    /// Blocks entered with acquisitions in some world.
+    pub went: Vec<Went>,
+    /// Blocks entered without an acquisition, in functions that make one elsewhere, and the arm that led there because
+    /// there was nothing to acquire with.
+    pub untried: Vec<(FunctionId, crate::ir::BlockId, crate::source::Span)>,
     /// Guards that went out of scope with their lock held.
     pub dropped: Vec<Dropped>,
     /// Acquisitions while the same key is held.

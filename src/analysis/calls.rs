@@ -420,7 +420,11 @@ impl<'p> Explorer<'_, 'p> {
         mut state: State,
     ) -> State {
         state.proven &= outcome.proven;
-        if outcome.arm.is_some() && !matches!(outcome.ret, Shape::Err(_)) {
+        if !outcome.acquired.is_empty() {
+            state.arm = None;
+        }
+        let concerns = !outcome.acquired.is_empty() || state.locks.is_empty();
+        if outcome.arm.is_some() && concerns && !matches!(outcome.ret, Shape::Err(_)) {
             state.arm = outcome.arm;
         }
         // Claimed rows that a helper hands on are data: a test of them decides nothing about the lock.

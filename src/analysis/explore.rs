@@ -8,11 +8,14 @@ use super::flow::{self, Flow};
 use super::probe::Probe;
 use super::shapes::{self, Tri};
 use super::state::{State, Val};
-use super::summary::{Carry, Freed, Held, Key, Leaving, MAX_OUTCOMES, MAX_STATES, Outcome, Passed, Status, Summary};
+use super::summary::{
+    Carry, Freed, Held, Key, Leaving, MAX_OUTCOMES, MAX_STATES, Outcome, Passed, Status, Summary, Went,
+};
 use crate::ir::{
     BlockId, EdgeKind, Exit, Function, FunctionId, FunctionKind, Guard, Op, OpKind, OpRef, Operand, Rvalue, Shape,
     Site, UnaryOp, Use, Value, Var,
 };
+use crate::source::Span;
 
 /// Exploration of one function.
 pub(super) struct Explorer<'a, 'p> {
@@ -28,6 +31,10 @@ pub(super) struct Explorer<'a, 'p> {
     pub(super) incomplete: bool,
     /// Acquisition, whether it is lost, and the block passed.
     passed: BTreeSet<(u16, bool, FunctionId, BlockId)>,
+    /// Acquisition, its world, the block entered, the arm that led there, whether another one is held, proven.
+    went: BTreeSet<(u16, Status, BlockId, Option<Span>, bool, bool)>,
+    /// Blocks entered without any acquisition, behind an arm that found nothing to acquire with.
+    untried: BTreeSet<(BlockId, Span)>,
     /// A question asked of this exploration alone.
     pub(super) probe: Option<Probe>,
 }
@@ -57,6 +64,8 @@ impl<'a, 'p> Explorer<'a, 'p> {
             outcomes: Vec::new(),
             incomplete: false,
             passed: BTreeSet::new(),
+            went: BTreeSet::new(),
+            untried: BTreeSet::new(),
             probe: None,
         }
     }
@@ -73,6 +82,7 @@ impl<'a, 'p> Explorer<'a, 'p> {
                 continue;
             }
             self.pass(self.id, block, &state);
+            self.note_way(block, &state);
             if seen.len() > MAX_STATES || self.outcomes.len() > MAX_OUTCOMES * 4 {
                 self.incomplete = true;
                 break;
@@ -107,13 +117,38 @@ impl<'a, 'p> Explorer<'a, 'p> {
         }
     }
 
+    fn note_way(&mut self, block: BlockId, state: &State) {
+        if let (Some(arm), true, true) = (state.arm, state.locks.is_empty(), state.proven) {
+            self.untried.insert((block, arm));
+        }
+        for (lock, status) in state.locks.iter().filter(|(lock, _)| !state.stale.contains(lock)) {
+            if matches!(status, Status::Held | Status::Lost | Status::Failed) {
+                let other = state.locks.iter().any(|(l, s)| l != lock && *s == Status::Held);
+                self.went.insert((*lock, *status, block, state.arm, other, state.proven));
+            }
+        }
+    }
+
     fn note_passed(&mut self) {
         let mut log = self.a.log.borrow_mut();
+        if !self.held.is_empty() {
+            log.untried.extend(self.untried.iter().map(|(block, arm)| (self.id, *block, *arm)));
+        }
         for (index, held) in self.held.iter().enumerate() {
             let pick = |lost: bool| {
                 let own = self.passed.iter().filter(|(l, was_lost, ..)| *l as usize == index && *was_lost == lost);
                 own.map(|(_, _, id, block)| (*id, *block)).collect()
             };
+            let own = self.went.iter().filter(|(l, ..)| *l as usize == index);
+            log.went.extend(own.map(|(_, status, block, arm, other, proven)| Went {
+                function: self.id,
+                lock: held.clone(),
+                status: *status,
+                block: *block,
+                arm: *arm,
+                other: *other,
+                proven: *proven,
+            }));
             log.passed.push(Passed { function: self.id, lock: held.clone(), won: pick(false), lost: pick(true) });
         }
     }
@@ -161,6 +196,9 @@ impl<'a, 'p> Explorer<'a, 'p> {
                 && next.locks.values().any(|s| matches!(s, Status::Failed | Status::Lost))
                 && (next.arm.is_none() || tested.as_ref().is_none_or(|v| shows_failure(&v.shape)))
             {
+                next.arm = Some(edge.span);
+            }
+            if next.locks.is_empty() && edge.kind == EdgeKind::Plain && flow::finds_nothing(self.f, block, number) {
                 next.arm = Some(edge.span);
             }
             if let (Some(val), Guard::Matches(operand, _)) = (&tested, &edge.guard) {
@@ -308,7 +346,11 @@ impl<'a, 'p> Explorer<'a, 'p> {
             arm: state.arm,
         };
         let same = |o: &Outcome| {
-            o.ret == outcome.ret && o.exit == outcome.exit && o.acquired == outcome.acquired && o.freed == outcome.freed
+            o.ret == outcome.ret
+                && o.exit == outcome.exit
+                && o.acquired == outcome.acquired
+                && o.freed == outcome.freed
+                && (o.arm == outcome.arm || !o.acquired.is_empty())
         };
         if let Some(old) = self.outcomes.iter_mut().find(|o| same(o)) {
             old.proven |= outcome.proven;

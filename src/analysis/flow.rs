@@ -285,3 +285,32 @@ impl<'f> Names<'f> {
         }
     }
 }
+
+/// Whether an edge is taken because a value is an error or missing: `Err(_) =>`, `None =>`, the `else` of `if let Ok(x)`,
+/// `if x.is_none()`.
+pub fn finds_nothing(f: &Function, block: BlockId, number: usize) -> bool {
+    let edges = &f.block(block).edges;
+    let Some(edge) = edges.get(number) else { return false };
+    let asked = |x: &Operand, names: [&str; 2]| {
+        f.block(block).ops.iter().any(|op| match (&op.kind, x) {
+            (OpKind::Call(call), Operand::Var(var, _)) => op.dst == Some(*var) && names.contains(&call.name()),
+            _ => false,
+        })
+    };
+    match &edge.guard {
+        Guard::Matches(_, pattern) => names_variant(pattern, &["Err", "None"]),
+        Guard::True(x) => asked(x, ["is_none", "is_err"]),
+        Guard::False(x) => asked(x, ["is_some", "is_ok"]),
+        Guard::Always => edges[..number].iter().any(|before| match &before.guard {
+            Guard::Matches(_, pattern) => names_variant(pattern, &["Ok", "Some"]),
+            _ => false,
+        }),
+    }
+}
+
+fn names_variant(pattern: &Pattern, names: &[&str]) -> bool {
+    match pattern {
+        Pattern::Variant(path, ..) | Pattern::Path(path) => names.contains(&super::shapes::last(path)),
+        _ => false,
+    }
+}

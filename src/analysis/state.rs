@@ -73,7 +73,8 @@ pub struct State {
     pub freed: BTreeSet<u16>,
     /// Decided correlated conditions.
     pub assumed: BTreeMap<u32, bool>,
-    /// The arm that let control go on after an acquisition failed or was lost, if one did.
+    /// The arm that let control go on after an acquisition failed or was lost, if one did; before any acquisition, the
+    /// arm that found nothing to acquire with (an error, `None`).
     pub arm: Option<Span>,
     /// How far a probe has come (see [`super::probe`]).
     pub probed: Progress,

@@ -79,7 +79,7 @@ pub struct Outcome {
     pub proven: bool,
     /// The op that leaves.
     pub at: Option<crate::ir::OpRef>,
-    /// Where a failed or lost acquisition was turned into an answer.
+    /// Where a failed or lost acquisition, or one that could not be tried, was turned into an answer.
     pub arm: Option<crate::source::Span>,
 }
 
@@ -168,6 +168,25 @@ pub struct Passed {
     pub won: std::collections::BTreeSet<(FunctionId, crate::ir::BlockId)>,
     /// The same after someone else had it.
     pub lost: std::collections::BTreeSet<(FunctionId, crate::ir::BlockId)>,
+}
+
+/// A block that an exploration entered with an acquisition in some world.
+#[derive(Clone, Debug)]
+pub struct Went {
+    /// Function explored.
+    pub function: FunctionId,
+    /// The acquisition.
+    pub lock: Rc<Held>,
+    /// Its world.
+    pub status: Status,
+    /// The block.
+    pub block: crate::ir::BlockId,
+    /// The arm that let control come here after the acquisition failed or was lost.
+    pub arm: Option<crate::source::Span>,
+    /// Another acquisition is held here.
+    pub other: bool,
+    /// Proven path.
+    pub proven: bool,
 }
 
 /// How an effect's key relates to the key of an acquisition.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::explore::Explorer;
 use super::state::{State, Val};
-use super::summary::{Carry, Freed, Held, Origin, Status};
+use super::summary::{Carry, Freed, Held, Origin, Relation, Status};
 use crate::ir::{Call, Effect, EffectKind, GuardDrop, LockKind, Op, OpRef, Operand, RoundTrip, Shape};
 
 /// Which world a forked state is in, for picking the reply.
@@ -144,6 +144,7 @@ impl<'p> Explorer<'_, 'p> {
                     let mut s = state.clone();
                     s.locks.insert(lock, status);
                     s.stale.remove(&lock);
+                    s.arm = None;
                     out.push((s, if world == World::None { own } else { world }));
                 }
                 if effect.conditional {
@@ -159,6 +160,23 @@ impl<'p> Explorer<'_, 'p> {
                     out.push((state, world));
                 }
                 out
+            }
+            // Whoever is refused and then renews by its own token was the holder all along.
+            EffectKind::Renew(renew) if world == World::None && trip.reply.is_some() => {
+                self.observe(effect, origin, &[self.site(at)], &state);
+                let same = |lock: &u16| {
+                    let held = &self.held[*lock as usize].acquire;
+                    held.backend == renew.backend && self.a.relate(&renew.key, &held.key) == Relation::Must
+                };
+                let lost = state.locks.iter().filter(|(lock, s)| **s == Status::Lost && same(lock));
+                let lost: Vec<u16> = lost.map(|(lock, _)| *lock).collect();
+                if lost.is_empty() {
+                    return vec![(state, world)];
+                }
+                let mut own = state.clone();
+                own.locks.extend(lost.iter().map(|lock| (*lock, Status::Held)));
+                own.arm = None;
+                vec![(own, World::Held), (state.clone(), World::Lost), (state, World::Failed)]
             }
             EffectKind::Timeout(_) => {
                 self.observe(effect, origin, &[self.site(at)], &state);

@@ -8,8 +8,8 @@ use crate::analysis::lock::Use;
 use crate::analysis::slice::Slice;
 use crate::analysis::{flow_tested, origin_call};
 use crate::ir::{
-    Atomicity, BlockId, EdgeKind, Exit, Function, FunctionId, FunctionKind, HandleKind, OpKind, Rvalue, Shape, Site,
-    Var,
+    Atomicity, BlockId, EdgeKind, Exit, Function, FunctionId, FunctionKind, HandleKind, Lit, OpKind, Operand, Rvalue,
+    Shape, Site, Var,
 };
 
 use crate::source::Span;
@@ -216,6 +216,7 @@ fn quiet_way(f: &Function, from: BlockId, test: BlockId) -> BTreeSet<BlockId> {
             OpKind::Store(..) | OpKind::Return(..) => true,
             // An answer of its own, for a variable that other ways set too.
             OpKind::Let(Rvalue::Tuple(list)) => !list.is_empty(),
+            OpKind::Let(Rvalue::Use(Operand::Lit(Lit::Unit))) => false,
             OpKind::Let(Rvalue::Use(_) | Rvalue::Variant(..) | Rvalue::Struct(..)) => true,
             OpKind::Let(_) => op.dst.is_some_and(|dst| f.var(dst).name.is_some()),
             OpKind::Drop(_) => false,

@@ -1,11 +1,15 @@
 //! `fail-open-acquire`: an error on acquire counts as success.
 
+mod answers;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use crate::analysis::lock::Decision;
-use crate::analysis::summary::{Observation, Origin, Status};
-use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{EffectKind, FunctionId, LockKind};
+use crate::analysis::summary::{Held, Observation, Origin, Status, Went};
+use crate::finding::{Actor, Confidence, Finding, Severity};
+use crate::ir::{EffectKind, Exit, FunctionId, LockKind, Shape};
+use crate::rule::work::Work;
 use crate::rule::{Context, Group, Rule};
 
 /// The rule.
@@ -22,12 +26,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     let section = |o: &Observation| matches!(o.effect.kind, EffectKind::Write(_) | EffectKind::External(_));
     let mut guarded: BTreeMap<(usize, FunctionId), BTreeSet<Origin>> = BTreeMap::new();
     let mut open: BTreeMap<crate::source::Span, (usize, &Observation)> = BTreeMap::new();
-    let lock_of = |o: &Observation| {
-        let lock = cx.locks.of(&o.lock.via, o.lock.origin.effect)?;
-        let l = &cx.locks.locks[lock];
-        let lease = l.acquire().is_some_and(|a| matches!(a.kind, LockKind::Lease | LockKind::Session));
-        (l.decision == Decision::Lock && lease && cx.judged(o.function)).then_some(lock)
-    };
+    let lock_of = |o: &Observation| lease(cx, &o.lock).filter(|_| cx.judged(o.function));
     for o in log.observations.iter().filter(|o| o.status == Status::Held && section(o)) {
         if let Some(lock) = lock_of(o) {
             guarded.entry((lock, o.function)).or_default().insert(o.origin);
@@ -48,25 +47,119 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             open.entry(arm).or_insert((lock, o));
         }
     }
+    let mut entered: BTreeMap<crate::source::Span, Entry> = BTreeMap::new();
     for (arm, (lock, o)) in open {
-        let lock = &cx.locks.locks[lock];
-        let key = cx.show(o.function, &o.lock.acquire.key);
-        let taken = cx.op_span(o.lock.via[0]);
-        let mut f = Finding::new(
-            &RULE,
-            arm,
-            format!("when acquiring `{key}` fails with an error, control enters the section all the same"),
-        );
-        f.confidence = cx.confidence(o.lock.certainty);
-        f.caret = "goes on without the lock".into();
-        f.label(taken, "acquired here");
-        f.label(o.effect.span, "the section");
-        f.help = "treat an error as `not acquired`: return it, or skip this run and try again later".into();
-        f.step(Actor::B, taken, format!("holds `{key}`"));
-        f.step(Actor::A, taken, "tries to acquire it, and the store does not answer");
-        f.step(Actor::A, arm, "goes on as if it held the lock");
-        f.step(Actor::A, o.effect.span, "works beside B");
-        f.lock = Some(cx.key(lock));
-        findings.push(f);
+        let entry = Entry {
+            lock,
+            function: o.function,
+            held: o.lock.clone(),
+            section: Some(o.effect.span),
+            sure: true,
+            error: true,
+        };
+        entered.insert(arm, entry);
     }
+    drop(log);
+    for (arm, entry) in by_calls(cx).into_iter().chain(answers::found(cx)) {
+        entered.entry(arm).or_insert(entry);
+    }
+    for (arm, entry) in entered {
+        findings.push(finding(cx, arm, &entry));
+    }
+}
+
+/// An arm that lets control go on without the lock.
+struct Entry {
+    lock: usize,
+    function: FunctionId,
+    held: Rc<Held>,
+    /// What runs without it.
+    section: Option<crate::source::Span>,
+    /// What runs there is known to write.
+    sure: bool,
+    /// An error led there, not only a store that is not configured.
+    error: bool,
+}
+
+fn finding(cx: &Context<'_>, arm: crate::source::Span, entry: &Entry) -> Finding {
+    let key = cx.show(entry.function, &entry.held.acquire.key);
+    let taken = cx.op_span(entry.held.via[0]);
+    let message = match entry.section {
+        Some(_) => format!("when acquiring `{key}` fails with an error, control enters the section all the same"),
+        None => format!("when the store cannot be asked for `{key}`, the answer is that it was acquired"),
+    };
+    let mut f = Finding::new(&RULE, arm, message);
+    f.confidence = cx.confidence(entry.held.certainty);
+    if !entry.sure {
+        f.confidence = f.confidence.min(Confidence::Medium);
+    }
+    if !entry.error {
+        f = f.at_most(Severity::Warning);
+    }
+    f.caret = "goes on without the lock".into();
+    f.label(taken, "acquired here");
+    if let Some(section) = entry.section {
+        f.label(section, "the section");
+    }
+    f.help = "treat an error as `not acquired`: return it, or skip this run and try again later".into();
+    f.step(Actor::B, taken, format!("holds `{key}`"));
+    f.step(Actor::A, taken, "tries to acquire it, and the store does not answer");
+    f.step(Actor::A, arm, "goes on as if it held the lock");
+    f.step(Actor::A, entry.section.unwrap_or(arm), "works beside B");
+    f.lock = Some(cx.key(&cx.locks.locks[entry.lock]));
+    f
+}
+
+/// Arms behind a failed acquisition that make the very calls which the lock guards elsewhere in the function.
+fn by_calls(cx: &Context<'_>) -> Vec<(crate::source::Span, Entry)> {
+    let log = cx.analyzer.log.borrow();
+    let mut scopes: BTreeMap<(usize, FunctionId), Vec<&Went>> = BTreeMap::new();
+    for went in &log.went {
+        if let Some(lock) = lease(cx, &went.lock)
+            && cx.judged(went.function)
+        {
+            scopes.entry((lock, went.function)).or_default().push(went);
+        }
+    }
+    let mut out = Vec::new();
+    for ((lock, function), ways) in scopes {
+        let works = |status: Status| {
+            let own = ways.iter().filter(move |w| w.status == status);
+            own.flat_map(|w| cx.work_in(function, w.block, &w.lock).into_iter().map(move |work| (*w, work)))
+        };
+        let refuses = log.leavings.iter().filter(|l| l.function == function && l.status == Status::Failed);
+        let refuses: Vec<bool> = refuses.map(|l| l.exit != Exit::Return || matches!(l.ret, Shape::Err(_))).collect();
+        if !refuses.is_empty() && refuses.iter().all(|refuses| *refuses) {
+            continue;
+        }
+        let guarded: Vec<Work> = works(Status::Held).map(|(_, work)| work).collect();
+        if guarded.is_empty() {
+            continue;
+        }
+        let lost: Vec<Work> = works(Status::Lost).map(|(_, work)| work).collect();
+        for (went, work) in works(Status::Failed) {
+            let Some(arm) = went.arm.filter(|_| went.proven && !went.other) else { continue };
+            let same = |list: &[Work]| list.iter().any(|w| w.what == work.what);
+            if same(&guarded) && !same(&lost) {
+                let section = cx.program.function(function).op(work.at).span;
+                let entry = Entry {
+                    lock,
+                    function,
+                    held: went.lock.clone(),
+                    section: Some(section),
+                    sure: work.known,
+                    error: true,
+                };
+                out.push((arm, entry));
+            }
+        }
+    }
+    out
+}
+
+fn lease(cx: &Context<'_>, held: &Held) -> Option<usize> {
+    let lock = cx.locks.of(&held.via, held.origin.effect)?;
+    let l = &cx.locks.locks[lock];
+    let lease = l.acquire().is_some_and(|a| matches!(a.kind, LockKind::Lease | LockKind::Session));
+    (l.decision == Decision::Lock && lease).then_some(lock)
 }

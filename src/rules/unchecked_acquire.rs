@@ -11,6 +11,7 @@ use crate::analysis::origin_call;
 use crate::analysis::summary::{Held, Origin, Relation, Status};
 use crate::finding::{Actor, Confidence, Finding, Severity};
 use crate::ir::{Acquire, BlockId, EffectKind, Exit, FunctionId, LockKind, OpKind, OpRef, Rvalue, Shape, Value};
+use crate::rule::answers::Heed;
 use crate::rule::{Context, Group, Rule};
 use crate::source::Span;
 
@@ -85,7 +86,35 @@ pub fn found(cx: &Context<'_>) -> BTreeMap<usize, (FunctionId, Rc<Held>)> {
             }
         }
     }
+    endless(cx, &mut found);
     found
+}
+
+/// A loop without an end has no exits to compare: there the answer must have been lost on the way.
+fn endless(cx: &Context<'_>, found: &mut BTreeMap<usize, (FunctionId, Rc<Held>)>) {
+    let returns = |id: FunctionId| {
+        let f = cx.program.function(id);
+        f.ops().any(|(_, op)| matches!(op.kind, OpKind::Return(_, Exit::Return | Exit::Question)))
+    };
+    let log = cx.analyzer.log.borrow();
+    for (index, lock) in cx.locks.locks.iter().enumerate() {
+        let asked =
+            lock.decision == Decision::Lock && lock.acquire().is_some_and(|a| !a.blocking && a.kind == LockKind::Lease);
+        if !asked || found.contains_key(&index) {
+            continue;
+        }
+        for lost in cx.lost_answers(&lock.taken, Heed::Acting) {
+            let function = lost.site.function;
+            let here = log
+                .passed
+                .iter()
+                .find(|p| p.function == function && p.lock.via[0] == lost.site && p.lock.origin == lock.taken.origin());
+            if let Some(here) = here.filter(|_| !returns(function)) {
+                found.insert(index, (function, here.lock.clone()));
+                break;
+            }
+        }
+    }
 }
 
 /// The function sees the outcome itself, or what it calls for that answers differently when the lock is lost.
