@@ -27,7 +27,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     let live: Vec<FunctionId> = cx.program.functions().map(|(id, _)| id).filter(|id| cx.judged(*id)).collect();
     rows(cx, &near_rows(cx, &live), &mut found);
     absolute_expiries(cx, &mut found);
-    for id in live.into_iter().filter(|id| handles_locks(cx, *id)) {
+    for id in near_locks(cx, &live) {
         for (at, op) in comparisons(cx, id) {
             let place = stored_deadline(cx, id, at, op).or_else(|| kept_deadline(cx, id, op));
             if let Some((what, key, sure)) = place {
@@ -56,10 +56,14 @@ fn near_rows(cx: &Context<'_>, live: &[FunctionId]) -> Vec<FunctionId> {
     near.into_iter().collect()
 }
 
-/// Whether a function has to do with locks, or belongs to an object that stands for one.
-fn handles_locks(cx: &Context<'_>, id: FunctionId) -> bool {
-    cx.analyzer.relevant(id)
-        || cx.program.function(id).owner.as_deref().is_some_and(|owner| cx.analyzer.stands_for_lock(owner))
+/// Functions in files that have to do with locks, and those of objects that stand for one.
+fn near_locks(cx: &Context<'_>, live: &[FunctionId]) -> Vec<FunctionId> {
+    let file = |id: &FunctionId| cx.program.function(*id).file();
+    let files: BTreeSet<_> = live.iter().filter(|id| cx.analyzer.relevant(**id)).map(file).collect();
+    let owned = |id: &FunctionId| {
+        cx.program.function(*id).owner.as_deref().is_some_and(|owner| cx.analyzer.stands_for_lock(owner))
+    };
+    live.iter().copied().filter(|id| files.contains(&file(id)) || owned(id)).collect()
 }
 
 /// Lease rows whose time is compared with a clock that did not write it: the caller's, or the server's where callers write.
