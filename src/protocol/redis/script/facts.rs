@@ -91,16 +91,37 @@ pub fn owner_check(path: &Path, e: usize, key: &Term) -> Option<Term> {
     })
 }
 
-/// Whether the path knows, before event `e`, that there is no such key.
+/// Whether the path knows, before event `e`, that what the event writes is not there: its key, or its field of a hash.
 pub fn is_absent(path: &Path, e: usize, key: &Term) -> bool {
+    let written = &path.events[e].args;
     path.events[..e].iter().any(|event| {
         event.key() == key
             && match event.name.as_str() {
                 "EXISTS" | "SCARD" | "HLEN" => event.state == State::Number(0),
-                "GET" | "HGET" => event.state == State::Nil,
+                "GET" => event.state == State::Nil,
+                // Another field of the hash says nothing about this one.
+                "HGET" => event.state == State::Nil && event.args.get(1).is_some_and(|field| written.contains(field)),
                 _ => false,
             }
     })
+}
+
+/// Whether the path has found, before event `e`, that what is stored is less than what the event writes: by `stored < new`, or
+/// by a function of the script, `compare(stored, new) < 0`.
+pub fn moves_on(path: &Path, e: usize, event: &Event) -> bool {
+    let stored = |term: &Term| term.mentions(&|_| true);
+    let written = |term: &Term| event.args.iter().skip(1).any(|arg| term.contains(arg));
+    path.facts.iter().filter(|fact| fact.after <= e && matches!(fact.operator, "<" | "<=")).any(|fact| {
+        [(&fact.left, &fact.right), (&fact.right, &fact.left)]
+            .iter()
+            .any(|(old, new)| stored(old) && (written(old) || !stored(new) && written(new)))
+    })
+}
+
+/// Whether a path of the script counts under `key` with INCR or DECR: what it removes then is a counter that reached its end.
+pub fn counts(paths: &[Path], key: &Term) -> bool {
+    let counter = |event: &Event| matches!(event.name.as_str(), "INCR" | "DECR" | "INCRBY" | "DECRBY");
+    paths.iter().flat_map(|path| &path.events).any(|event| counter(event) && event.key() == key)
 }
 
 /// Whether the path has seen, before event `e`, that the key has no expiry (`TTL` answers -1).

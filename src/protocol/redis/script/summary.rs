@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::facts::{Expiry, Role, call, has_no_ttl, is_absent, lock_key, one, owner_check, shown, wire};
+use super::facts::{
+    Expiry, Role, call, counts, has_no_ttl, is_absent, lock_key, moves_on, one, owner_check, shown, wire,
+};
 use super::run::{Entry, paths};
 use super::term::{Event, Fact, Path, State, Term};
 use crate::frontend::lua;
@@ -149,17 +151,7 @@ impl Reader<'_> {
     /// A write of the very value that the stored one was compared with (`if stored < new then SET new`): a fence that
     /// moves forward, not a lock, also where nothing was stored yet.
     fn is_fence(&self, event: &Event, places: &[(usize, usize)]) -> bool {
-        let moves_on = |(p, e): &(usize, usize)| {
-            let path = &self.paths[*p];
-            path.facts.iter().filter(|fact| fact.after <= *e && matches!(fact.operator, "<" | "<=")).any(|fact| {
-                [(&fact.left, &fact.right), (&fact.right, &fact.left)].iter().any(|(stored, new)| {
-                    stored.mentions(&|_| true)
-                        && !new.mentions(&|_| true)
-                        && event.args.iter().skip(1).any(|arg| new.contains(arg))
-                })
-            })
-        };
-        if !event.takes() && places.iter().any(moves_on) {
+        if !event.takes() && places.iter().any(|(p, e)| moves_on(&self.paths[*p], *e, event)) {
             return true;
         }
         !event.takes()
@@ -202,6 +194,8 @@ impl Reader<'_> {
         let owner = owner_check(path, e, key);
         let absent = is_absent(path, e, key);
         match event.name.as_str() {
+            // A fixed field is a counter; re-entries are counted under the owner's name.
+            "HINCRBY" if absent && matches!(event.args.get(1), Some(Term::Text(_))) => Role::Other,
             "SET" | "SETEX" | "PSETEX" | "HSET" | "HMSET" | "HINCRBY" if absent => Role::Take(true),
             "SET" | "SETEX" | "PSETEX" => match owner {
                 Some(token) => Role::Rewrite(token),
@@ -214,6 +208,7 @@ impl Reader<'_> {
             },
             // A field removed without looking at its owner is an ordinary change of the hash.
             "HDEL" if owner.is_none() => Role::Other,
+            "DEL" | "UNLINK" if counts(self.paths, key) => Role::Other,
             "DEL" | "UNLINK" | "HDEL" | "GETDEL" => Role::Give(owner),
             "EXPIRE" | "PEXPIRE" | "EXPIREAT" | "PEXPIREAT" => {
                 let taken = path.events[..e]
