@@ -144,7 +144,7 @@ fn missing(cx: &Context<'_>, function: FunctionId, held: &Held, arm: Span) -> Op
     let owners = held.via.iter().filter_map(|site| cx.program.function(site.function).owner.as_deref());
     let leads = owners.into_iter().any(|owner| owner == ty.success().path || owner == ty.path)
         && matches!(tested, Operand::Var(var, _) if needs.contains(var));
-    leads.then(|| Missing { error, said: !matches!(edge.guard, Guard::Always) })
+    leads.then_some(Missing { error, said: !matches!(edge.guard, Guard::Always) })
 }
 
 /// Whether the arm is taken where something is `None`: not configured, which is no event.
