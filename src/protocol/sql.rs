@@ -77,7 +77,8 @@ impl Context {
         {
             self.schema.join(&crate::frontend::sql::schema::facts(&text.sql, Dialect::Unknown));
         } else if (lower.contains("update") || lower.contains("insert"))
-            && (lower.contains(" set ") || lower.contains("values"))
+            && (lower.contains("set") || lower.contains("values") || lower.contains("select"))
+            || head.starts_with("delete")
         {
             self.leases.learn(value, Dialect::Unknown);
         }

@@ -7,68 +7,18 @@
 //!   Release whose check says [`OwnerCheck::Unknown`] where nothing is compared, because the Write is what is judged.
 //! - Statements that test rows as expired and empty them are sweeps: plain writes.
 
+mod known;
 mod time;
 
-use super::rows::{Condition, Dml, conditions, dmls, guard, inserted_expr, own_column};
-use super::{Binds, Context, Reading, Text, row_key, text};
+use super::rows::{Condition, Dml, conditions, guard, inserted_expr, own_column};
+use super::{Binds, Reading, Text, row_key, text};
 use crate::frontend::sql::ast::*;
-use crate::frontend::sql::{Dialect, statements, walk};
+use crate::frontend::sql::walk;
 use crate::ir::*;
-use crate::source::{FileId, Span};
-use std::collections::{BTreeMap, BTreeSet};
+use known::Known;
 use time::Expired;
 
-/// Tables whose rows are leases, by last segment of their name, with the columns that make them so.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Leases {
-    tables: BTreeMap<String, LeaseColumns>,
-}
-
-/// Columns of a lease table.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct LeaseColumns {
-    owner: BTreeSet<String>,
-    until: BTreeSet<String>,
-    /// What each claim sets other columns to: `status` = `running`.
-    states: BTreeSet<(String, String)>,
-}
-
-impl Leases {
-    /// Learns from the claims of a text.
-    pub fn learn(&mut self, value: &Value, dialect: Dialect) {
-        let Some(text) = Text::of(value) else { return };
-        let place = |_| Span::new(FileId(0), 0, 0);
-        let (binds, context) = (Binds::default(), Context::default());
-        let reading = Reading { text: &text, binds: &binds, dialect, place: &place, context: &context, enters: false };
-        for statement in statements(&text.sql, dialect) {
-            for dml in dmls(&statement) {
-                let Some(claim) = claim(&reading, &dml) else { continue };
-                let entry = self.tables.entry(short(&claim.table.name)).or_default();
-                entry.owner.extend(claim.owner.map(|(column, _)| column));
-                entry.until.extend(claim.until.map(|(column, _)| column));
-                let set = assignments(&dml);
-                entry.states.extend(set.iter().filter_map(|(c, e)| Some(((*c).to_string(), literal(e)?))));
-            }
-        }
-    }
-
-    /// Whether the next holder's claim brings the row to this state again, so that comparing it turns no stale holder away.
-    pub fn claims_again(&self, table: &str, (column, op, value): &Condition) -> bool {
-        let Some(known) = self.tables.get(&short(table)) else { return false };
-        let text = match value {
-            Value::Const(Lit::Str(s)) => s.clone(),
-            Value::Const(Lit::Bool(b)) => b.to_string(),
-            Value::Const(Lit::Int(n)) => n.to_string(),
-            _ => return false,
-        };
-        op == "=" && known.states.contains(&(column.clone(), text))
-    }
-
-    /// Whether rows of the table are leases.
-    pub fn contains(&self, table: &str) -> bool {
-        self.tables.contains_key(&short(table))
-    }
-}
+pub use known::Leases;
 
 fn short(table: &str) -> String {
     let plain = text::plain_name(table);
@@ -224,8 +174,11 @@ fn claim<'a>(reading: &Reading<'_>, dml: &Dml<'a>) -> Option<Claim<'a>> {
     let table = dml.table()?;
     let set = assignments(dml);
     let taken = |e: &Expr| !empty(e);
-    let owner =
-        set.iter().find(|(c, e)| owner_name(c) && taken(e) && !constant(e)).map(|(c, e)| ((*c).to_string(), *e));
+    // A value made for this claim tells more than a name that the worker keeps.
+    let anew =
+        set.iter().find(|(c, e)| fresh(e) && has(c, &["token", "nonce", "claim", "lock", "lease", "owner", "run"]));
+    let named = || set.iter().find(|(c, e)| owner_name(c) && taken(e) && !constant(e));
+    let owner = anew.or_else(named).map(|(c, e)| ((*c).to_string(), *e));
     let (expired, free) = tests(reading, dml);
     let expired: Vec<String> = expired.into_iter().map(|e| e.column).collect();
     let future = |c: &str, e: &Expr| {
@@ -271,6 +224,28 @@ fn claim<'a>(reading: &Reading<'_>, dml: &Dml<'a>) -> Option<Claim<'a>> {
     Some(Claim { table, owner, until, form: AcquireForm::RowClaim })
 }
 
+/// A value that no two executions share.
+fn fresh(e: &Expr) -> bool {
+    matches!(text::value(&Text::default(), &Binds::default(), e.bare()), Value::Fresh(_))
+}
+
+/// Columns that say something else than who holds the row, whoever sends their value.
+fn told_otherwise(column: &str) -> bool {
+    let last = column.rsplit('_').next().unwrap_or(column);
+    until_name(column) && !has(column, &["token", "id"])
+        || schedule_name(column)
+        || matches!(last, "status" | "state" | "phase" | "stage" | "kind" | "type" | "queue" | "at" | "until")
+}
+
+/// Conditions by which a writing statement compares a column with a value of its caller.
+fn sent_to_compare(reading: &Reading<'_>, dml: &Dml<'_>) -> Vec<Condition> {
+    let (Some(table), Some(filter)) = (dml.table(), dml.filter()) else { return Vec::new() };
+    let mut list = Vec::new();
+    conditions(reading, table, filter, "", &mut list);
+    list.retain(|(_, op, v)| op == "=" && !matches!(v, Value::Const(_) | Value::Path(_) | Value::Operation(..)));
+    list
+}
+
 fn literal(e: &Expr) -> Option<String> {
     match &e.bare().kind {
         ExprKind::Str(s) | ExprKind::Number(s) => Some(s.clone()),
@@ -284,13 +259,13 @@ fn constant(e: &Expr) -> bool {
 }
 
 /// Columns compared to tell one holder from the next: owner, attempt, run, fence.
-fn holder_column(known: Option<&LeaseColumns>, column: &str) -> bool {
-    known.is_some_and(|k| k.owner.contains(column))
+fn holder_column(known: Option<Known<'_>>, column: &str) -> bool {
+    known.is_some_and(|k| k.owner(column))
         || owner_name(column)
         || has(column, &["attempt", "run_id", "generation", "epoch", "fence", "fencing", "version", "revision"])
 }
 
-fn owner_check(known: Option<&LeaseColumns>, conditions: Option<&[Condition]>) -> OwnerCheck {
+fn owner_check(known: Option<Known<'_>>, conditions: Option<&[Condition]>) -> OwnerCheck {
     let Some(conditions) = conditions else { return OwnerCheck::Unknown };
     let found = |op: &str| conditions.iter().find(|(c, o, _)| o == op && holder_column(known, c));
     match (found("="), found("or =")) {
@@ -302,7 +277,7 @@ fn owner_check(known: Option<&LeaseColumns>, conditions: Option<&[Condition]>) -
 
 /// Key of the row by the statement's own conditions: compared columns that are neither owner nor time nor constants.
 /// Unknown where a sub-select chooses the rows.
-fn key(reading: &Reading<'_>, known: Option<&LeaseColumns>, table: &Table, dml: &Dml<'_>) -> Value {
+fn key(reading: &Reading<'_>, known: Option<Known<'_>>, table: &Table, dml: &Dml<'_>) -> Value {
     let mut list = Vec::new();
     if let Some(filter) = dml.filter().filter(|_| dml.choosers().is_empty()) {
         conditions(reading, table, filter, "", &mut list);
@@ -325,11 +300,11 @@ fn overdue(
     reading: &Reading<'_>,
     dml: &Dml<'_>,
     table: &Table,
-    known: Option<&LeaseColumns>,
+    known: Option<Known<'_>>,
     value: &dyn Fn(&Expr) -> Value,
 ) -> Option<Effect> {
     let (expired, _) = tests(reading, dml);
-    let leased = |c: &str| (until_name(c) || known.is_some_and(|k| k.until.contains(c))) && !schedule_name(c);
+    let leased = |c: &str| (until_name(c) || known.is_some_and(|k| k.until(c))) && !schedule_name(c);
     let found = expired.into_iter().find(|e| leased(&e.column))?;
     let now = found.now.map(value);
     let command = format!("comparison of {} with a clock", found.column);
@@ -343,7 +318,7 @@ pub(super) fn effects(reading: &Reading<'_>, dml: &Dml<'_>) -> Option<Vec<Effect
     let table = dml.table()?;
     let head = dml.statement.head.clone();
     let backend = reading.backend(dml.root.dialect);
-    let known = reading.context.leases.tables.get(&short(&table.name));
+    let known = reading.context.leases.known(&table.name);
     if let Some(claim) = claim(reading, dml) {
         let token = claim.owner.as_ref().map_or(Value::Unknown, |(_, e)| value(e));
         let ttl = claim.until.as_ref().map_or(Ttl::Unknown, |(_, e)| time::ttl(e, &value));
@@ -392,11 +367,19 @@ pub(super) fn effects(reading: &Reading<'_>, dml: &Dml<'_>) -> Option<Vec<Effect
     };
     match &dml.statement.kind {
         StatementKind::Delete(_) if lock_like => {
+            let own = sent_to_compare(reading, dml);
+            let by_row = known.and_then(|k| own.into_iter().find(|(c, ..)| k.made_with_the_row(c)).zip(Some(k)));
+            let check = match by_row {
+                // The row of the next holder is another one.
+                Some((_, k)) if k.without_expiry() => return None,
+                Some(((_, _, id), _)) => OwnerCheck::Token(id),
+                None => check,
+            };
             Some(vec![reading.effect(head, format!("DELETE FROM {}", short(&table.name)), release(check))])
         }
         StatementKind::Update(u) => {
-            let owner = |c: &str| known.map_or(owner_name(c), |k| k.owner.contains(c) || owner_name(c));
-            let until = |c: &str| known.is_some_and(|k| k.until.contains(c)) || until_name(c);
+            let owner = |c: &str| known.is_some_and(|k| k.owner(c)) || owner_name(c);
+            let until = |c: &str| known.is_some_and(|k| k.until(c)) || until_name(c);
             let emptied = u.set.iter().any(|a| {
                 let ended = empty(&a.value)
                     || time::is_now_or_past(&a.value) && !has(&a.column, &["heartbeat", "last_seen", "renew"]);
