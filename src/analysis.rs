@@ -29,7 +29,7 @@ use crate::ir::{
     Ttl, Value,
 };
 use crate::link::Program;
-use crate::link::matching::{may_match, must_match};
+use crate::link::matching::{may_match, must_match, namesakes};
 use explore::Explorer;
 use flow::Flow;
 pub use flow::{reads as flow_reads, tested as flow_tested};
@@ -271,7 +271,8 @@ impl<'p> Analyzer<'p> {
     /// How two keys relate.
     pub fn relate(&self, a: &Value, b: &Value) -> Relation {
         if must_match(a, b) {
-            Relation::Must
+            let surely = namesakes(a, b).into_iter().all(|(x, y)| self.program.stores_alike(x, y));
+            if surely { Relation::Must } else { Relation::May }
         } else if may_match(a, b) {
             Relation::May
         } else {

@@ -1,7 +1,7 @@
 //! Names of locks: words that say lock, and keys and resources as people read them.
 
 use super::{Analyzer, key_of};
-use crate::ir::{Effect, EffectKind, FunctionId, Lit, Piece, Resource, Value};
+use crate::ir::{CallValue, Effect, EffectKind, FunctionId, Lit, Piece, Resource, Value};
 
 /// Words that name locks.
 const LOCK_WORDS: &[&str] = &[
@@ -95,10 +95,37 @@ pub fn show(value: &Value) -> String {
         Value::Path(path) => super::shapes::last(path).to_string(),
         Value::Field(base, name) => match &**base {
             Value::Param(0) => format!("self.{name}"),
+            // `pair.0`: the place in a tuple says less than what it is a place in.
+            base if name.parse::<u32>().is_ok() => show(base),
             _ => name.clone(),
         },
         Value::TypeField(_, name) => format!("self.{name}"),
+        Value::Env(name) => format!("${name}"),
+        Value::Identity(name) if !name.is_empty() => super::shapes::last(name).to_string(),
+        Value::Operation(op, parts) if op == "field" && parts.len() == 2 => {
+            format!("{}[{}]", show(&parts[0]), show(&parts[1]))
+        }
+        Value::Aggregate(path, fields) if path == "()" => {
+            let shown: Vec<String> = fields.iter().map(|(_, v)| show(v)).collect();
+            format!("({})", shown.join(", "))
+        }
+        Value::Call(call) => shown_call(call),
         _ => "..".into(),
+    }
+}
+
+/// A conversion as what it converts, another call by its name.
+fn shown_call(call: &CallValue) -> String {
+    let name = super::shapes::last(call.name.trim_start_matches('.'));
+    let inner = call.args.first().map_or_else(|| "..".into(), show);
+    let converts = ["as_", "to_", "into_"].iter().any(|start| name.starts_with(start))
+        || matches!(name, "clone" | "into" | "from" | "unwrap" | "expect" | "trim" | "bind" | "deref");
+    let method = call.name.starts_with('.');
+    let named = call.name.contains("::") && !call.name.starts_with("sql::");
+    match () {
+        () if converts || method && inner != ".." => inner,
+        () if !method && named => format!("{name}(..)"),
+        () => "..".into(),
     }
 }
 

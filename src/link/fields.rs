@@ -256,6 +256,38 @@ impl Program {
         x == y || matching::may_match(&self.expanded(&x), &self.expanded(&y))
     }
 
+    /// Whether two fields of different types surely hold the same: one is filled from the other, both from one value, or what
+    /// is stored in them is known and equal.
+    pub fn stores_alike(&self, a: &Value, b: &Value) -> bool {
+        let stored = |field: &Value| match field {
+            Value::TypeField(ty, name) => self.field_values(ty, name),
+            _ => Vec::new(),
+        };
+        let (x, y) = (stored(a), stored(b));
+        let copies = |list: &[(FunctionId, Value)], of: &Value| {
+            let Value::TypeField(_, name) = of else { return false };
+            list.iter().any(|(f, v)| match self.absolute_of(*f, v) {
+                Value::TypeField(..) if self.absolute_of(*f, v) == *of => true,
+                // Of an object whose type is not known.
+                Value::Field(_, n) => n == *name,
+                _ => false,
+            })
+        };
+        let common = || {
+            x.iter().any(|(f, v)| {
+                y.iter().any(|(g, w)| {
+                    let (v, w) = (self.absolute_of(*f, v), self.absolute_of(*g, w));
+                    v == w && (f == g && v != Value::Unknown || is_closed(&v))
+                })
+            })
+        };
+        let equal = || {
+            let (ex, ey) = (self.expanded(a), self.expanded(b));
+            (ex != *a || ey != *b) && matching::must_match(&ex, &ey)
+        };
+        copies(&x, b) || copies(&y, a) || common() || equal()
+    }
+
     /// Both values absolute; parameters of two functions are not the same because their numbers are.
     fn one_frame(&self, a: (FunctionId, &Value), b: (FunctionId, &Value)) -> (Value, Value) {
         let (x, y) = (self.absolute_of(a.0, a.1), self.absolute_of(b.0, b.1));

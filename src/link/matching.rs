@@ -26,6 +26,16 @@ pub fn must_match(a: &Value, b: &Value) -> bool {
     }
 }
 
+/// Fields of different types that stand at one place of both templates and have one name: their values may still differ.
+pub fn namesakes<'v>(a: &'v Value, b: &'v Value) -> Vec<(&'v Value, &'v Value)> {
+    let (Some(x), Some(y)) = (Pattern::of(a), Pattern::of(b)) else { return Vec::new() };
+    let holes = x.0.into_iter().zip(y.0).filter_map(|pair| match pair {
+        (Part::Hole(v), Part::Hole(w)) => Some((v, w)),
+        _ => None,
+    });
+    holes.filter(|(v, w)| v != w && matches!((v, w), (Value::TypeField(..), Value::TypeField(..)))).collect()
+}
+
 /// Whether both values can name the same thing: enough to close a Scope. Unknown values may be anything that has no
 /// constant text against it.
 pub fn may_match(a: &Value, b: &Value) -> bool {

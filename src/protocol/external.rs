@@ -7,8 +7,7 @@ use crate::ir::{Atomicity, CallValue, Effect, EffectKind, External, Handle, Roun
 use crate::model::Role;
 
 /// Names of headers and options that make a request idempotent or conditional.
-const KEYS: &[&str] =
-    &["idempotency-key", "x-idempotency-key", "if-match", "if-none-match", "x-request-id", "idempotency_key"];
+const KEYS: &[&str] = &["if-match", "if-none-match"];
 
 /// Names of fields that do the same in a body, letters and digits only.
 const BODY_KEYS: &[&str] =
@@ -170,11 +169,22 @@ fn acts_elsewhere(program: &Value) -> bool {
 fn is_key(name: &Value) -> bool {
     match name {
         Value::Path(path) => {
-            let last = path.rsplit("::").next().unwrap_or(path).to_ascii_lowercase().replace('_', "-");
-            KEYS.contains(&last.as_str())
+            names_key(path.rsplit("::").next().unwrap_or(path))
         }
-        _ => name.as_str().is_some_and(|text| KEYS.contains(&text.to_ascii_lowercase().as_str())),
+        _ => name.as_str().is_some_and(names_key),
     }
+}
+
+/// Whether a header's name says that its value tells a repetition: `Idempotency-Key`, `X-GitHub-Delivery`, `webhook-id`.
+pub fn names_key(name: &str) -> bool {
+    let plain = name.to_ascii_lowercase().replace('_', "-");
+    let mut words = plain.split('-').rev();
+    let (last, before) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+    let told = matches!(before, "delivery" | "request" | "event" | "message" | "webhook" | "svix" | "ce" | "deduplication");
+    KEYS.contains(&plain.as_str())
+        || plain.split('-').any(|word| word == "idempotency")
+        || last == "id" && told
+        || last == "delivery" && !before.is_empty()
 }
 
 /// `Method::POST` -> `HTTP POST`.

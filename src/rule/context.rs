@@ -102,8 +102,32 @@ impl Context<'_> {
             }
             Value::Field(base, name) if !matches!(**base, Value::Param(0)) => {
                 let base = lock::show(&self.named(function, base, depth + 1));
-                Value::Path(format!("{{{}.{name}}}", base.trim_matches(['{', '}'])))
+                let base = base.trim_matches(['{', '}']);
+                // Nothing is known of what it is a part of; a place in a tuple has no name.
+                match (base.contains(".."), name.parse::<u32>().is_ok()) {
+                    (true, true) => Value::Unknown,
+                    (true, false) => Value::Path(format!("{{{name}}}")),
+                    (false, true) => Value::Path(format!("{{{base}}}")),
+                    (false, false) => Value::Path(format!("{{{base}.{name}}}")),
+                }
             }
+            Value::Local(home, var) => {
+                let home = self.program.function(*home);
+                let name = home.vars.get(*var as usize).and_then(|v| v.name.clone());
+                name.map_or_else(|| value.clone(), |n| Value::Path(format!("{{{n}}}")))
+            }
+            Value::Call(call) => {
+                let mut call = call.clone();
+                call.args = call.args.iter().map(|v| self.named(function, v, depth + 1)).collect();
+                Value::Call(call)
+            }
+            Value::Operation(op, parts) => {
+                Value::Operation(op.clone(), parts.iter().map(|v| self.named(function, v, depth + 1)).collect())
+            }
+            Value::Aggregate(path, fields) => Value::Aggregate(
+                path.clone(),
+                fields.iter().map(|(n, v)| (n.clone(), self.named(function, v, depth + 1))).collect(),
+            ),
             Value::Template(pieces) => Value::Template(
                 pieces
                     .iter()
@@ -246,8 +270,9 @@ impl Finding {
 
     /// Adds a label.
     pub fn label(&mut self, span: Span, note: impl Into<String>) {
-        if span != self.span {
-            self.labels.push(Label { span, note: note.into() });
+        let note = note.into();
+        if span != self.span && !self.labels.iter().any(|l| l.span == span) {
+            self.labels.push(Label { span, note });
         }
     }
 }

@@ -77,14 +77,27 @@ impl Context<'_> {
 
     /// Where an effect stands: where its own text names its target, or at the call that brings the target.
     pub fn target_place(&self, o: &Observation) -> Span {
+        let level = self.target_level(o);
+        if level == o.via.len() - 1 { o.effect.span } else { self.op_span(o.via[level]) }
+    }
+
+    /// The index in `via` of the call that names the target of an effect. One of several implementations that get it from
+    /// their caller does not: which of them runs is chosen elsewhere.
+    fn target_level(&self, o: &Observation) -> usize {
         let last = o.via.len() - 1;
-        for (i, site) in o.via.iter().enumerate().rev() {
-            let Some(effect) = self.effect_at(o, i) else { continue };
-            if names_target(&effect) {
-                return if i == last { effect.span } else { self.op_span(*site) };
-            }
+        let naming = |to: usize| (0..=to).rev().find(|i| self.effect_at(o, *i).is_some_and(|e| names_target(&e)));
+        let Some(mut level) = naming(last) else { return last };
+        while let Some(call) = (0..level).rev().find(|i| self.chosen(o, *i)) {
+            let Some(next) = naming(call) else { return call };
+            level = next;
         }
-        o.effect.span
+        level
+    }
+
+    /// Whether the call at a level is of a method with several implementations, and hands on what the target is made of.
+    fn chosen(&self, o: &Observation, level: usize) -> bool {
+        let several = origin_call(self.program, o.via[level]).is_some_and(|call| call.targets.len() > 1);
+        several && self.effect_at(o, level + 1).is_some_and(|e| target(&e).is_some_and(|v| handed_in(v, 0)))
     }
 
     /// The effect in the terms of the function of `via[level]`.
@@ -180,6 +193,35 @@ impl Context<'_> {
     }
 }
 
+/// What an effect is done to, where a value says that.
+fn target(effect: &Effect) -> Option<&Value> {
+    match &effect.kind {
+        EffectKind::Write(write) => match &write.resource {
+            Resource::Key(_, key) => Some(key),
+            _ => None,
+        },
+        EffectKind::External(external) => Some(&external.target),
+        _ => None,
+    }
+}
+
+/// Whether a parameter, the object itself apart, is part of a value.
+fn handed_in(value: &Value, depth: usize) -> bool {
+    if depth > 16 {
+        return false;
+    }
+    let inner = |v: &Value| handed_in(v, depth + 1);
+    match value {
+        Value::Param(i) => *i > 0,
+        Value::Field(base, _) => inner(base),
+        Value::Template(pieces) => pieces.iter().any(|p| matches!(p, Piece::Hole(v) if inner(v))),
+        Value::Call(call) => call.args.iter().any(inner),
+        Value::Aggregate(_, fields) => fields.iter().any(|(_, v)| inner(v)),
+        Value::Operation(_, list) | Value::Join(list) => list.iter().any(inner),
+        _ => false,
+    }
+}
+
 /// Whether the effect's own text says what it is done to.
 fn names_target(effect: &Effect) -> bool {
     match &effect.kind {
@@ -202,13 +244,23 @@ fn names(value: &Value, depth: usize) -> bool {
         Value::Template(pieces) => {
             let letters = |t: &str| t.chars().filter(|c| c.is_alphanumeric()).count();
             pieces.iter().map(|p| if let Piece::Text(t) = p { letters(t) } else { 0 }).sum::<usize>() >= 3
-                || pieces.iter().any(|p| matches!(p, Piece::Hole(v) if names(v, depth + 1)))
+                || pieces.iter().any(|p| matches!(p, Piece::Hole(v) if names(v, depth + 1) && !setting(v)))
+                || !handed_in(value, depth)
         }
         // `key.as_str()`, `Path::from(key)`
         Value::Call(call) if call.args.len() == 1 => names(&call.args[0], depth + 1),
         Value::Call(call) if !call.args.is_empty() => call.args.iter().any(|arg| names(arg, depth + 1)),
         Value::Aggregate(_, fields) if !fields.is_empty() => fields.iter().any(|(_, v)| names(v, depth + 1)),
         _ => true,
+    }
+}
+
+/// What the object was set up with, as its base address: the same for all that it does.
+fn setting(value: &Value) -> bool {
+    match value {
+        Value::TypeField(..) => true,
+        Value::Field(base, _) => matches!(**base, Value::Param(0)),
+        _ => false,
     }
 }
 

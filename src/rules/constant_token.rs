@@ -2,7 +2,7 @@
 
 use crate::analysis::lock::{Decision, Lock};
 use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{FunctionId, LockKind, Piece, Site, Value};
+use crate::ir::{EffectKind, FunctionId, LockKind, OwnerCheck, Piece, Site, Value};
 use crate::rule::{Context, Group, Rule};
 
 /// The rule.
@@ -99,7 +99,17 @@ fn finding(cx: &Context<'_>, lock: &Lock, function: FunctionId, site: Site, toke
     }
     f.help = "store a value that is new for each acquisition (`Uuid::new_v4()`), keep it with the holder, and compare it in the script that releases".into();
     f.witness = cx.expiry_story(lock);
-    f.step(Actor::A, span, "wakes up, finds its own value in the key (it is B's too), and releases the lock of B");
+    let compared = |check: &OwnerCheck| matches!(check, OwnerCheck::Token(_));
+    let compares = lock.releases.keys().any(|r| match &cx.locks.releases[*r].effect.kind {
+        EffectKind::Release(r) => compared(&r.check),
+        _ => false,
+    });
+    let end = match (lock.releases.is_empty(), compares) {
+        (true, _) => "wakes up and prolongs the lock of B as if it were its own",
+        (_, true) => "wakes up, finds its own value in the key (it is B's too), and releases the lock of B",
+        _ => "wakes up and deletes the key: it holds the value of B, which A could not have told from its own",
+    };
+    f.step(Actor::A, span, end);
     f.lock = Some(key);
     f
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::analysis::lock::Use;
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::ir::{EffectKind, LockKind, OwnerCheck};
+use crate::analysis::origin_call;
+use crate::analysis::slice::Slice;
+use crate::ir::{EffectKind, LockKind, OwnerCheck, Site};
 use crate::rule::answers::{Heed, Lost};
 use crate::rule::{Context, Group, Rule};
 
@@ -27,11 +29,31 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             continue;
         }
         for lost in cx.lost_answers(release, Heed::Logging) {
-            if !cx.in_drop(lost.site.function) && !cx.fails_after(lost.site) && done.insert(lost.site) {
+            if !cx.in_drop(lost.site.function) && !cx.fails_after(lost.site) && !of_another(cx, release, lost.site) && done.insert(lost.site) {
                 findings.push(finding(cx, release, &lost));
             }
         }
     }
+}
+
+/// Whether the token comes from a look at the lock, not from taking it: who takes away a lock that another left behind does
+/// not hold it, and an answer of 0 says only that somebody was faster.
+fn of_another(cx: &Context<'_>, release: &Use, site: Site) -> bool {
+    let EffectKind::Release(r) = &release.effect.kind else { return false };
+    if r.kind != LockKind::Lease {
+        return false;
+    }
+    let f = cx.program.function(site.function);
+    let Some(call) = origin_call(cx.program, site) else { return false };
+    let slice = Slice::of(f);
+    let made: Vec<_> = call.args.iter().flat_map(|x| slice.sources(x)).collect();
+    f.calls().filter(|(_, op, _)| op.dst.is_some_and(|dst| made.contains(&dst))).any(|(_, _, call)| {
+        let own = call.effect.iter().flat_map(|trip| trip.effects.iter().cloned());
+        let below = call.targets.iter().flat_map(|t| cx.analyzer.reached(*t).iter().map(|r| r.effect.clone()).collect::<Vec<_>>());
+        let effects: Vec<_> = own.chain(below).collect();
+        effects.iter().any(|e| matches!(e.kind, EffectKind::Read(_)))
+            && !effects.iter().any(|e| matches!(e.kind, EffectKind::Acquire(_)))
+    })
 }
 
 fn finding(cx: &Context<'_>, release: &Use, lost: &Lost) -> Finding {
@@ -53,15 +75,32 @@ fn finding(cx: &Context<'_>, release: &Use, lost: &Lost) -> Finding {
     if !lost.command {
         f.label(cx.answer_place(release), "the command");
     }
-    f.help = if session {
-        "fetch the boolean and log or return an error when it is `false`: the section may have run without the lock"
-            .into()
+    let kind = if let EffectKind::Release(r) = &release.effect.kind { r.kind } else { LockKind::Lease };
+    f.help = match kind {
+        LockKind::Session => {
+            "fetch the answer and log or return an error when it is not true: the section may have run without the lock"
+        }
+        LockKind::LeaseRow => {
+            "read the number of rows and log or return an error when it is 0: the section outlived its lease"
+        }
+        _ => "read the answer as an integer and log or return an error when it is 0: the section outlived its lease",
+    }
+    .into();
+    let taken = cx
+        .locks
+        .locks
+        .iter()
+        .find(|lock| lock.releases.keys().any(|i| cx.locks.releases[*i].id == release.id))
+        .map_or(span, |lock| cx.place(&lock.taken));
+    if session {
+        f.step(Actor::A, taken, "takes the lock on one connection");
+        f.step(Actor::A, span, "unlocks on another, or after the first was closed and replaced");
+        f.step(Actor::Store, span, format!("answers {answer}: this session holds no such lock"));
+        f.step(Actor::A, span, "reports success: nobody learns that the lock was gone, or that it is still held elsewhere");
     } else {
-        "read the script's answer as an integer and log or return an error when it is 0: the section outlived its lease"
-            .into()
-    };
-    f.step(Actor::A, span, "works longer than it holds the lock");
-    f.step(Actor::B, span, "takes the lock and works at the same time");
-    f.step(Actor::A, span, format!("releases, is answered {answer}, and reports success"));
+        f.step(Actor::A, taken, "takes the lock, and works longer than its lease lasts");
+        f.step(Actor::B, taken, "takes the lock and works at the same time");
+        f.step(Actor::A, span, format!("releases, is answered {answer}, and reports success"));
+    }
     f
 }

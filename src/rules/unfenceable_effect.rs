@@ -128,6 +128,9 @@ fn finding(cx: &Context<'_>, lock: &Lock, first: &Observation, all: &[Observatio
     f.caret = "cannot be taken back".into();
     let taken = cx.op_span(first.lock.via[0]);
     f.label(taken, "the lock is taken here");
+    if first.effect.span != span {
+        f.label(first.effect.span, format!("the {what}"));
+    }
     for other in all.iter().skip(1).take(4) {
         let place = cx.target_place(other);
         if place != span {
