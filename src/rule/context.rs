@@ -146,6 +146,13 @@ impl Context<'_> {
         lock.acquire().map_or_else(String::new, |a| self.show(lock.taken.function, &a.key))
     }
 
+    /// The key of a lock that a use is of, as the use has it or, if that says more, as the lock is taken.
+    pub fn one_key(&self, lock: &Lock, used: &Use) -> String {
+        let own = self.show(used.function, lock::key(&used.effect));
+        let taken = self.key(lock);
+        if own.contains("..") && taken.matches("..").count() < own.matches("..").count() { taken } else { own }
+    }
+
     /// The key of a lock as the function of an observation asks for it: what a caller of a lock module calls its lock, and
     /// what a `[[lock]]` declaration names.
     pub fn key_as_asked(&self, lock: &Lock, o: &Observation) -> String {
@@ -227,8 +234,12 @@ impl Context<'_> {
 
     /// The steps of the usual story: A takes the lock, stalls, the lease expires, B takes it.
     pub fn expiry_story(&self, lock: &Lock) -> Vec<Step> {
+        self.expiry_story_of(lock, &self.key(lock))
+    }
+
+    /// The same with the key as a finding names it.
+    pub fn expiry_story_of(&self, lock: &Lock, key: &str) -> Vec<Step> {
         let span = self.place(&lock.taken);
-        let key = self.key(lock);
         let ttl = lock.acquire().and_then(|a| self.ttl(&a.ttl)).map_or(String::new(), |t| format!(" for {t}"));
         vec![
             Step { actor: Actor::A, span, note: format!("acquires `{key}`{ttl}") },

@@ -72,7 +72,7 @@ fn ends_with_session(lock: &Lock) -> bool {
 }
 
 fn finding(cx: &Context<'_>, release: &Use, lock: &Lock, how: Pairing) -> Finding {
-    let key = cx.show(release.function, crate::analysis::lock::key(&release.effect));
+    let key = cx.one_key(lock, release);
     let span = cx.place(release);
     let taken = cx.place(&lock.taken);
     let command = &release.effect.command;
@@ -92,7 +92,7 @@ fn finding(cx: &Context<'_>, release: &Use, lock: &Lock, how: Pairing) -> Findin
     f.label(taken, "the lock is taken here");
     let backend = lock.acquire().map_or(Backend::Redis, |a| a.backend);
     f.help = advice::checked_release(backend, &key);
-    f.witness = cx.expiry_story(lock);
+    f.witness = cx.expiry_story_of(lock, &key);
     f.step(Actor::A, span, "wakes up, still believing that it holds the lock, and deletes the lock of B");
     f.step(Actor::B, taken, "works on without a lock, and anybody can take it");
     f.lock = Some(cx.key(lock));

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::analysis::lock::Use;
-use crate::finding::{Actor, Confidence, Finding, Severity};
 use crate::analysis::origin_call;
 use crate::analysis::slice::Slice;
+use crate::finding::{Actor, Confidence, Finding, Severity};
 use crate::ir::{EffectKind, LockKind, OwnerCheck, Site};
 use crate::rule::answers::{Heed, Lost};
 use crate::rule::{Context, Group, Rule};
@@ -29,7 +29,11 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             continue;
         }
         for lost in cx.lost_answers(release, Heed::Logging) {
-            if !cx.in_drop(lost.site.function) && !cx.fails_after(lost.site) && !of_another(cx, release, lost.site) && done.insert(lost.site) {
+            if !cx.in_drop(lost.site.function)
+                && !cx.fails_after(lost.site)
+                && !of_another(cx, release, lost.site)
+                && done.insert(lost.site)
+            {
                 findings.push(finding(cx, release, &lost));
             }
         }
@@ -49,7 +53,10 @@ fn of_another(cx: &Context<'_>, release: &Use, site: Site) -> bool {
     let made: Vec<_> = call.args.iter().flat_map(|x| slice.sources(x)).collect();
     f.calls().filter(|(_, op, _)| op.dst.is_some_and(|dst| made.contains(&dst))).any(|(_, _, call)| {
         let own = call.effect.iter().flat_map(|trip| trip.effects.iter().cloned());
-        let below = call.targets.iter().flat_map(|t| cx.analyzer.reached(*t).iter().map(|r| r.effect.clone()).collect::<Vec<_>>());
+        let below = call
+            .targets
+            .iter()
+            .flat_map(|t| cx.analyzer.reached(*t).iter().map(|r| r.effect.clone()).collect::<Vec<_>>());
         let effects: Vec<_> = own.chain(below).collect();
         effects.iter().any(|e| matches!(e.kind, EffectKind::Read(_)))
             && !effects.iter().any(|e| matches!(e.kind, EffectKind::Acquire(_)))
@@ -96,7 +103,11 @@ fn finding(cx: &Context<'_>, release: &Use, lost: &Lost) -> Finding {
         f.step(Actor::A, taken, "takes the lock on one connection");
         f.step(Actor::A, span, "unlocks on another, or after the first was closed and replaced");
         f.step(Actor::Store, span, format!("answers {answer}: this session holds no such lock"));
-        f.step(Actor::A, span, "reports success: nobody learns that the lock was gone, or that it is still held elsewhere");
+        f.step(
+            Actor::A,
+            span,
+            "reports success: nobody learns that the lock was gone, or that it is still held elsewhere",
+        );
     } else {
         f.step(Actor::A, taken, "takes the lock, and works longer than its lease lasts");
         f.step(Actor::B, taken, "takes the lock and works at the same time");

@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::analysis::database;
 use crate::analysis::lock::{Decision, Lock, words};
+use crate::analysis::slice::Slice;
 use crate::analysis::summary::Observation;
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::ir::{AcquireForm, EffectKind, External, HandleKind, LockKind, Piece, Value};
+use crate::ir::{
+    AcquireForm, Call, EffectKind, External, FunctionId, HandleKind, LockKind, OpKind, Operand, Piece, Rvalue, Value,
+};
+use crate::protocol::external::names_key;
 use crate::rule::{Context, Group, Rule};
 use crate::source::Span;
 
@@ -27,7 +31,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             continue;
         }
         let named = acquire.form != AcquireForm::SetIfAbsent || !matches!(acquire.key, Value::Unknown);
-        let sections = cx.sections(index, |o| named && repeats(o).is_some());
+        let sections = cx.sections(index, |o| named && repeats(o).is_some() && !told_by_helper(cx, o));
         for section in sections {
             let open: Vec<Observation> = section.into_iter().filter(|o| in_scope(cx, o, acquire.kind)).collect();
             if let Some(first) = open.first() {
@@ -49,6 +53,47 @@ fn repeats(o: &Observation) -> Option<&External> {
     let refusable = matches!(external.what.as_str(), "object DELETE" | "DynamoDB write" | "object GET");
     let told = external.idempotency.as_ref().is_some_and(|key| !made_anew(key, 0));
     (external.mutates() && !refusable && !told).then_some(external)
+}
+
+/// Whether the headers of a request are made by a function of the workspace that puts a key among them.
+fn told_by_helper(cx: &Context<'_>, o: &Observation) -> bool {
+    let site = o.origin.site;
+    if !matches!(&o.effect.kind, EffectKind::External(e) if e.what.starts_with("HTTP") && e.idempotency.is_none()) {
+        return false;
+    }
+    let f = cx.program.function(site.function);
+    let slice = Slice::of(f);
+    let adds = |call: &Call| matches!(call.name(), "header" | "headers" | "append" | "insert" | "extend");
+    let made =
+        |x: &Operand| slice.calls(x).into_iter().flat_map(|call| call.targets.iter().copied()).collect::<Vec<_>>();
+    f.calls()
+        .filter(|(_, _, call)| adds(call))
+        .flat_map(|(_, _, call)| call.args.iter().skip(1).flat_map(made))
+        .any(|maker| holds_key(cx, maker))
+}
+
+/// Whether a function makes a pair of a header's name that tells repetitions and a value that the next holder makes too.
+fn holds_key(cx: &Context<'_>, id: FunctionId) -> bool {
+    let f = cx.program.function(id);
+    f.ops().any(|(_, op)| {
+        let list: &[Operand] = match &op.kind {
+            OpKind::Let(Rvalue::Tuple(list)) => list,
+            OpKind::Call(call) => &call.args,
+            _ => return false,
+        };
+        list.windows(2).any(|pair| {
+            let name = cx.program.value(id, &pair[0]);
+            plain(&name).as_str().is_some_and(names_key) && !made_anew(&cx.program.value(id, &pair[1]), 0)
+        })
+    })
+}
+
+/// What a value is converted from.
+fn plain(value: &Value) -> &Value {
+    match value {
+        Value::Call(call) if call.args.len() == 1 => &call.args[0],
+        other => other,
+    }
 }
 
 /// A key that the next holder would not make again.
