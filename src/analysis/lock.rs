@@ -378,7 +378,15 @@ fn whole_story(a: &Analyzer<'_>, id: FunctionId, reached: &Reached) -> bool {
         return false;
     }
     a.reached(id).iter().any(|other| {
-        let halves = if takes(reached) { matches!(other.effect.kind, EffectKind::Release(_)) } else { takes(other) };
+        let halves = match &reached.effect.kind {
+            EffectKind::Acquire(acquire) => match &other.effect.kind {
+                EffectKind::Release(_) => true,
+                // SETNX and EXPIRE in one helper are the whole of that defect.
+                EffectKind::Expire(_) => acquire.ttl == crate::ir::Ttl::Never,
+                _ => false,
+            },
+            _ => takes(other),
+        };
         halves && key_of(&other.effect) == Some(key)
     })
 }

@@ -31,12 +31,13 @@ impl Range {
         Ok(Range(list))
     }
 
-    /// Whether the version lies in the range. A version that is not known lies in every range.
+    /// Whether the version lies in the range. A version that is not known lies in every range; a requirement that leaves parts
+    /// out (`fred = "9"`) stands for the newest version that it allows, which is what cargo takes.
     pub fn contains(&self, version: Option<&str>) -> bool {
         let Some(version) = version.and_then(parts) else { return true };
         self.0.iter().all(|(operator, limit)| {
             let order = (0..version.len().max(limit.len()))
-                .map(|i| version.get(i).unwrap_or(&0).cmp(limit.get(i).unwrap_or(&0)))
+                .map(|i| version.get(i).unwrap_or(&u64::MAX).cmp(limit.get(i).unwrap_or(&0)))
                 .find(|order| order.is_ne())
                 .unwrap_or(std::cmp::Ordering::Equal);
             match operator {
@@ -56,7 +57,6 @@ impl Range {
 
 /// Numbers of a version, without pre-release and build parts.
 fn parts(text: &str) -> Option<Vec<u64>> {
-    // A requirement stands for its lowest version where nothing is locked.
     let core = text.trim().trim_start_matches(['^', '=', '~', '>', ' ']).split(['-', '+', ',']).next()?;
     core.split('.').map(|part| part.parse().ok()).collect()
 }
@@ -73,6 +73,8 @@ mod tests {
         assert!(
             !range.contains(Some("0.10.0")) && !range.contains(Some("0.3.9")) && !range.contains(Some("1.0.0-rc.1"))
         );
+        let newer = Range::parse(">=9.1").unwrap();
+        assert!(newer.contains(Some("9")) && newer.contains(Some("^9.1")) && !newer.contains(Some("9.0.3")));
         assert!(Range::parse("~1").is_err() && Range::parse(">=").is_err());
     }
 }

@@ -7,7 +7,7 @@ use crate::analysis::lock::Decision;
 use crate::analysis::slice::Slice;
 use crate::analysis::summary::{Leaving, Status};
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::ir::{EffectKind, Exit, LockKind, OpRef, Operand, Shape, Ttl, Use};
+use crate::ir::{EffectKind, Exit, LockKind, OpKind, OpRef, Operand, Shape, Ttl, Use};
 use crate::rule::{Context, Group, Rule};
 
 /// The rule.
@@ -44,7 +44,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         }
         // An answer that the function also gives when it does not hold the lock: no caller can know better.
         let lost: Vec<&Shape> = exits.iter().filter(|e| e.status == Status::Lost).map(|e| &e.ret).collect();
-        let silent = |e: &&&Leaving| leaks(e, &lost) && !after_renewal(cx, e) && !guarded(cx, e);
+        let silent = |e: &&&Leaving| leaks(e, &lost) && !own_error(cx, e) && !after_renewal(cx, e) && !guarded(cx, e);
         let mut leaks: Vec<&&Leaving> = exits.iter().filter(silent).collect();
         leaks.sort_by_key(|e| e.at);
         leaks.dedup_by_key(|e| e.at);
@@ -89,15 +89,26 @@ fn guarded(cx: &Context<'_>, exit: &Leaving) -> bool {
     cx.analyzer.frees_by_drop(&made)
 }
 
+/// The exit hands on an error of the helper that takes the lock, after it was won: what is wrong there is the helper's.
+fn own_error(cx: &Context<'_>, exit: &Leaving) -> bool {
+    let (Some(at), Some(taken)) = (exit.at, exit.lock.via.first()) else { return false };
+    let f = cx.program.function(exit.function);
+    let (OpKind::Return(value, _), Some(answer)) = (&f.op(at).kind, f.op(taken.at).dst) else { return false };
+    exit.lock.via.len() > 1 && exit.exit == Exit::Question && Slice::of(f).sources(value).contains(&answer)
+}
+
 /// The exit depends on the answer of a renewal: there the lock is no longer ours, and nothing is left to give back.
 fn after_renewal(cx: &Context<'_>, exit: &Leaving) -> bool {
     let Some(at) = exit.at else { return false };
     let f = cx.program.function(exit.function);
     let reached = cx.analyzer.reached(exit.function);
+    // The first expiry, set by the helper that takes the lock, is no renewal.
+    let taken = exit.lock.via.first().map(|site| site.at);
     let renewals: BTreeSet<OpRef> = reached
         .iter()
         .filter(|r| matches!(r.effect.kind, EffectKind::Renew(_) | EffectKind::Expire(_)))
         .map(|r| r.via[0].at)
+        .filter(|at| Some(*at) != taken)
         .collect();
     if renewals.is_empty() {
         return false;
@@ -111,12 +122,12 @@ fn ok_unit(shape: &Shape) -> bool {
     matches!(shape, Shape::Ok(inner) if matches!(**inner, Shape::Unit))
 }
 
-fn finding(cx: &Context<'_>, lock: usize, leaks: &[&&Leaving]) -> Finding {
-    let lock = &cx.locks.locks[lock];
+fn finding(cx: &Context<'_>, index: usize, leaks: &[&&Leaving]) -> Finding {
+    let lock = &cx.locks.locks[index];
     let first = leaks[0];
     let span = cx.op_span(first.lock.via[0]);
     let key = cx.show(first.function, &first.lock.acquire.key);
-    let forever = first.lock.acquire.ttl == Ttl::Never;
+    let forever = first.lock.acquire.ttl == Ttl::Never && setnx_expire::first_expiry(cx, index).is_none();
     let until = if forever { "for ever" } else { "until its expiry" };
     let mut f =
         Finding::new(&RULE, span, format!("`{key}` stays locked {until} on a path that leaves without the release"));

@@ -58,7 +58,12 @@ fn expiries(cx: &Context<'_>) -> Vec<Observation> {
 /// The nearest expiry on the lock's key that follows the acquisition in a step of its own.
 pub fn first_expiry(cx: &Context<'_>, lock: usize) -> Option<Observation> {
     let all = expiries(cx);
-    all.into_iter().find(|o| cx.locks.of(&o.lock.via, o.lock.origin.effect) == Some(lock))
+    let taken = &cx.locks.locks[lock].taken.id;
+    // Seen in a helper, it belongs to the lock of each caller that says which key is meant.
+    all.into_iter().find(|o| {
+        cx.locks.of(&o.lock.via, o.lock.origin.effect) == Some(lock)
+            || (o.lock.origin.effect == taken.1 && taken.0.ends_with(&o.lock.via))
+    })
 }
 
 fn atomicity(cx: &Context<'_>, o: &Observation) -> Option<Atomicity> {
