@@ -20,6 +20,7 @@ mod state;
 pub mod summary;
 mod wire;
 
+pub use reach::MAX_REACHED;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;

@@ -11,6 +11,7 @@ pub mod page;
 pub mod rounds;
 pub mod section;
 pub mod tasks;
+pub mod understood;
 pub mod work;
 
 pub use context::Context;

@@ -13,6 +13,7 @@ mod leaked_lock;
 mod lease_no_keepalive;
 mod lock_on_pool;
 mod missing_ttl;
+mod needless_lock;
 mod off_transaction_write;
 mod redlock_correctness;
 mod reentrant_acquire;
@@ -57,6 +58,7 @@ static RULES: &[Rule] = &[
     ttl_shorter_than_work::RULE,
     unbounded_acquire::RULE,
     reentrant_acquire::RULE,
+    needless_lock::RULE,
     hashtext_key::RULE,
     bare_del::RULE,
     check_then_del::RULE,

@@ -13,7 +13,7 @@ use crate::ir::{
 };
 
 /// Effects kept per function, in source order.
-const MAX_REACHED: usize = 48;
+pub const MAX_REACHED: usize = 48;
 /// Calls followed downwards.
 const MAX_DEPTH: usize = 6;
 

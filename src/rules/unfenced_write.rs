@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{redlock_correctness, weak_fence};
+use super::{needless_lock, redlock_correctness, weak_fence};
 
 use crate::analysis::lock::{Decision, Lock, show_resource, words};
 use crate::analysis::summary::{Observation, Relation};
@@ -24,8 +24,13 @@ pub const RULE: Rule = Rule {
 
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     let covered = cx.covered();
+    // Where no lock is needed, no fence is.
+    let needless = needless_lock::needless(cx);
     let mut by_statement: BTreeMap<Span, Finding> = BTreeMap::new();
     for (index, lock) in cx.locks.locks.iter().enumerate() {
+        if needless.contains_key(&index) {
+            continue;
+        }
         // A fence that the lock hands out and nobody uses says more.
         let weak: Vec<Span> = weak_fence::faults(cx, &covered, index, lock).into_iter().map(|f| f.span).collect();
         for section in open_sections(cx, &covered, index, lock) {
