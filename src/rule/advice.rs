@@ -2,6 +2,11 @@
 
 use crate::ir::Backend;
 
+/// The table of a row that is a lease, as its key is shown: `jobs:{id}`.
+fn table(key: &str) -> &str {
+    key.split(':').next().unwrap_or(key)
+}
+
 /// How to give the lock `key` back so that only its owner can.
 pub fn checked_release(backend: Backend, key: &str) -> String {
     match backend {
@@ -23,6 +28,10 @@ pub fn checked_release(backend: Backend, key: &str) -> String {
         Backend::ObjectStore | Backend::DynamoDb => {
             format!("delete `{key}` under a condition on the version or owner that you wrote")
         }
+        Backend::Sql | Backend::Postgres | Backend::MySql | Backend::SqlServer => format!(
+            "name the holder in the same statement: store a token made for each claim in the row of `{}`, release it `WHERE <key> = .. AND <token column> = <this claim's token>`, and check the number of rows",
+            table(key)
+        ),
         _ => format!(
             "compare and delete in one step: a script `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end` with `{key}` and the holder's own token"
         ),
@@ -36,6 +45,10 @@ pub fn checked_renewal(backend: Backend, key: &str) -> String {
         Backend::Consul => "renew the session (`PUT /v1/session/renew/<id>`), and stop the work when it answers 404".into(),
         Backend::Nats => format!("prolong only what you wrote: `update(\"{key}\", value, revision)`, and stop the work when it fails"),
         Backend::Kubernetes => format!("send `metadata.resourceVersion` of the lease `{key}` that was read with the patch, or `replace` the object that was read, and stop the work on 409"),
+        Backend::Sql | Backend::Postgres | Backend::MySql | Backend::SqlServer => format!(
+            "name the holder in the same statement: store a token made for each claim in the row of `{}`, prolong it `WHERE <key> = .. AND <token column> = <this claim's token>`, and stop the work when no row was updated",
+            table(key)
+        ),
         _ => "compare and prolong in one step: a script `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end`, and stop the work when it answers 0".into(),
     }
 }

@@ -6,7 +6,7 @@ use crate::analysis::lock::Use;
 use crate::analysis::origin_call;
 use crate::analysis::slice::Slice;
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::ir::{EffectKind, LockKind, OwnerCheck, Site};
+use crate::ir::{Backend, EffectKind, LockKind, OwnerCheck, Site};
 use crate::rule::answers::{Heed, Lost};
 use crate::rule::{Context, Group, Rule};
 
@@ -65,10 +65,22 @@ fn of_another(cx: &Context<'_>, release: &Use, site: Site) -> bool {
 
 fn finding(cx: &Context<'_>, release: &Use, lost: &Lost) -> Finding {
     let span = if lost.command { cx.answer_place(release) } else { cx.op_span(lost.site) };
-    let session = matches!(&release.effect.kind, EffectKind::Release(r) if r.kind == LockKind::Session);
+    let (session, row, backend) = match &release.effect.kind {
+        EffectKind::Release(r) => (r.kind == LockKind::Session, r.kind == LockKind::LeaseRow, r.backend),
+        _ => (false, false, Backend::Redis),
+    };
     let command = &release.effect.command;
+    let refusal = match backend {
+        // MySQL Reference Manual, "Locking Functions": 0 if another session holds it, NULL if nobody does.
+        Backend::MySql => "0 or NULL",
+        Backend::SqlServer => "a negative number",
+        _ => "`false`",
+    };
     let (what, answer) = if session {
-        (command.clone(), "`false`")
+        (command.clone(), refusal)
+    } else if row {
+        let key = cx.show(release.function, crate::analysis::lock::key(&release.effect));
+        (format!("the release of `{key}`"), "0 rows")
     } else {
         (format!("the release of `{}`", cx.show(release.function, crate::analysis::lock::key(&release.effect))), "0")
     };

@@ -237,6 +237,9 @@ fn finding(cx: &Context<'_>, lock: &Lock, writes: &[(Observation, Write)]) -> Fi
         }
     }
     f.help = match &write.resource {
+        Resource::Table(table) if write.verb.starts_with("INSERT") => format!(
+            "let the table refuse the second writer: a unique key of `{table}` on what the section works on, with `ON CONFLICT .. DO NOTHING`, or `DO UPDATE .. WHERE {table}.fence <= excluded.fence` with the lease's fencing token"
+        ),
         Resource::Table(table) => format!(
             "let the row refuse a stale writer: `UPDATE {table} SET .., version = version + 1 WHERE id = $1 AND version = $2`, and check the number of rows; or store the lease's fencing token and write `WHERE fence <= $n`"
         ),
@@ -248,7 +251,8 @@ fn finding(cx: &Context<'_>, lock: &Lock, writes: &[(Observation, Write)]) -> Fi
     f.step(Actor::Store, taken, format!("the lease on `{key}` expires"));
     f.step(Actor::B, taken, format!("acquires `{key}`"));
     f.step(Actor::B, span, format!("writes {what}"));
-    f.step(Actor::A, span, "wakes up, still believing that it holds the lease, and writes over it");
+    let again = if write.verb.starts_with("INSERT") { "writes its row as well" } else { "writes over it" };
+    f.step(Actor::A, span, format!("wakes up, still believing that it holds the lease, and {again}"));
     f.lock = Some(cx.key_as_asked(lock, first));
     f
 }
