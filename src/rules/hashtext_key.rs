@@ -1,6 +1,7 @@
 //! `hashtext-key`: an advisory key of 32 bits made by hashing.
 
 use crate::finding::{Actor, Finding, Severity};
+use crate::frontend::sql::FUNCTION;
 use crate::ir::{Backend, LockKind, Value};
 use crate::rule::{Context, Group, Rule};
 
@@ -14,11 +15,21 @@ pub const RULE: Rule = Rule {
 };
 
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
+    // What a routine hashes itself is its own defect, and not one of each statement that calls it.
+    let own: Vec<String> = cx
+        .locks
+        .locks
+        .iter()
+        .filter(|lock| lock.acquire().is_some_and(|a| narrow(&a.key, 0).is_some()))
+        .filter_map(|lock| cx.program.function(lock.taken.function).path.strip_prefix(FUNCTION))
+        .map(|name| format!(" in {name}()"))
+        .collect();
     for lock in &cx.locks.locks {
         let Some(acquire) = lock.acquire() else { continue };
         let advisory = matches!(acquire.kind, LockKind::Session | LockKind::Transaction)
             && matches!(acquire.backend, Backend::Postgres | Backend::Sql);
-        if !advisory || !cx.judged(lock.taken.function) {
+        let elsewhere = own.iter().any(|routine| lock.taken.effect.command.ends_with(routine.as_str()));
+        if !advisory || elsewhere || !cx.judged(lock.taken.function) {
             continue;
         }
         let Some(hash) = narrow(&acquire.key, 0) else { continue };
