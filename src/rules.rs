@@ -34,6 +34,7 @@ mod unchecked_acquire;
 mod unchecked_release;
 mod unfenceable_effect;
 mod unfenced_write;
+mod unstable_key;
 mod wall_clock_lease;
 mod watch_on_shared_connection;
 mod weak_fence;
@@ -59,6 +60,7 @@ static RULES: &[Rule] = &[
     unbounded_acquire::RULE,
     reentrant_acquire::RULE,
     needless_lock::RULE,
+    unstable_key::RULE,
     hashtext_key::RULE,
     bare_del::RULE,
     check_then_del::RULE,
