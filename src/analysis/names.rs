@@ -107,7 +107,7 @@ pub fn show(value: &Value) -> String {
         }
         Value::Aggregate(path, fields) if path == "()" => {
             let shown: Vec<String> = fields.iter().map(|(_, v)| show(v)).collect();
-            format!("({})", shown.join(", "))
+            if shown.iter().any(|part| part.contains("..")) { "..".into() } else { format!("({})", shown.join(", ")) }
         }
         Value::Call(call) => shown_call(call),
         _ => "..".into(),

@@ -33,7 +33,19 @@ pub fn namesakes<'v>(a: &'v Value, b: &'v Value) -> Vec<(&'v Value, &'v Value)> 
         (Part::Hole(v), Part::Hole(w)) => Some((v, w)),
         _ => None,
     });
-    holes.filter(|(v, w)| v != w && matches!((v, w), (Value::TypeField(..), Value::TypeField(..)))).collect()
+    holes
+        .filter(|(v, w)| v != w && (matches!((v, w), (Value::TypeField(..), Value::TypeField(..))) || parts(v, w)))
+        .collect()
+}
+
+/// Whether both are fields of two parts of one object: `self.locks.prefix`, `self.results.prefix`.
+fn parts(a: &Value, b: &Value) -> bool {
+    let (Value::Field(a, _), Value::Field(b, _)) = (a, b) else { return false };
+    match (&**a, &**b) {
+        (Value::TypeField(x, a), Value::TypeField(y, b)) => x == y && a != b,
+        (Value::Field(x, a), Value::Field(y, b)) => x == y && a != b && !vague(x),
+        _ => false,
+    }
 }
 
 /// Whether both values can name the same thing: enough to close a Scope. Unknown values may be anything that has no

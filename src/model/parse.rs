@@ -24,6 +24,7 @@ const BUILTIN: &[(&str, &str)] = &[
     ("dynamodb_lease.toml", include_str!("../../rules/models/dynamodb_lease.toml")),
     ("etcd_client.toml", include_str!("../../rules/models/etcd_client.toml")),
     ("fred.toml", include_str!("../../rules/models/fred.toml")),
+    ("house.toml", include_str!("../../rules/models/house.toml")),
     ("kube.toml", include_str!("../../rules/models/kube.toml")),
     ("kube_leader_election.toml", include_str!("../../rules/models/kube_leader_election.toml")),
     ("lapin.toml", include_str!("../../rules/models/lapin.toml")),

@@ -59,7 +59,8 @@ const TAKING: &[&str] = &["SETNX", "MSETNX", "HSETNX"];
 
 /// Whether the command with these wire words takes a key by its name alone, without options.
 pub fn takes_by_name(wire: &[String]) -> bool {
-    wire.first().is_some_and(|name| TAKING.contains(&name.as_str()))
+    let takes = wire.first().is_some_and(|name| TAKING.contains(&name.as_str()));
+    takes || wire.first().is_some_and(|name| name == "SET") && wire.iter().any(|word| word == "NX")
 }
 
 /// A call that matched a row of this protocol.

@@ -193,13 +193,9 @@ impl Context<'_> {
     }
 }
 
-/// What an effect is done to, where a value says that.
+/// What an effect outside every store is done to.
 fn target(effect: &Effect) -> Option<&Value> {
     match &effect.kind {
-        EffectKind::Write(write) => match &write.resource {
-            Resource::Key(_, key) => Some(key),
-            _ => None,
-        },
         EffectKind::External(external) => Some(&external.target),
         _ => None,
     }
