@@ -27,6 +27,7 @@ mod row_lock_autocommit;
 mod session_lock_leak;
 mod session_lock_pooler;
 mod setnx_expire;
+mod split_lock;
 mod ttl_shorter_than_work;
 mod ttl_unit;
 mod unbounded_acquire;
@@ -59,6 +60,7 @@ static RULES: &[Rule] = &[
     ttl_shorter_than_work::RULE,
     unbounded_acquire::RULE,
     reentrant_acquire::RULE,
+    split_lock::RULE,
     needless_lock::RULE,
     unstable_key::RULE,
     hashtext_key::RULE,

@@ -1,0 +1,171 @@
+//! `split-lock`: when one store cannot be asked, the section runs under a lock of another one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::analysis::database;
+use crate::analysis::lock::Decision;
+use crate::analysis::summary::{Held, Origin, Status, Went};
+use crate::finding::{Actor, Finding, Severity};
+use crate::ir::{Backend, BlockId, EffectKind, FunctionId, LockKind, Value};
+use crate::rule::work::What;
+use crate::rule::{Context, Group, Rule};
+use crate::source::Span;
+
+/// The rule.
+pub const RULE: Rule = Rule {
+    id: "split-lock",
+    severity: Severity::Warning,
+    group: Group::Taking,
+    page: include_str!("../../rules/split-lock.md"),
+    check,
+};
+
+fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
+    let mut ways: BTreeMap<FunctionId, Vec<(usize, Went)>> = BTreeMap::new();
+    for went in &cx.analyzer.log.borrow().went {
+        if let Some(lock) = section_lock(cx, &went.lock)
+            && cx.judged(went.function)
+        {
+            ways.entry(went.function).or_default().push((lock, went.clone()));
+        }
+    }
+    let mut by_arm: BTreeMap<Span, Finding> = BTreeMap::new();
+    for (function, ways) in ways {
+        let done = Done::of(cx, function);
+        for (first, failed) in ways.iter().filter(|(_, w)| w.status == Status::Failed && w.other && w.proven) {
+            let beside = |(lock, w): &&(usize, Went)| {
+                lock != first
+                    && w.status == Status::Held
+                    && w.block == failed.block
+                    && two_stores(cx, &failed.lock, &w.lock)
+            };
+            for (second, other) in ways.iter().filter(beside) {
+                let Some(arm) = arm(&ways, *first, other) else { continue };
+                if let Some(section) = section(cx, &ways, &done, (*first, failed), *second) {
+                    by_arm.entry(arm).or_insert_with(|| finding(cx, arm, failed, *second, other, section));
+                }
+            }
+        }
+    }
+    findings.extend(by_arm.into_values());
+}
+
+/// The arm that led to where the second lock is taken with the first one failed.
+fn arm(ways: &[(usize, Went)], first: usize, second: &Went) -> Option<Span> {
+    let taken = second.lock.via[0].at.block;
+    let there = |(lock, w): &&(usize, Went)| *lock == first && w.status == Status::Failed && w.block == taken;
+    ways.iter().filter(there).filter_map(|(_, w)| w.arm).min()
+}
+
+/// The lock, if it is one under which a section runs: rows of a statement are not.
+fn section_lock(cx: &Context<'_>, held: &Held) -> Option<usize> {
+    let lock = cx.locks.of(&held.via, held.origin.effect)?;
+    let l = &cx.locks.locks[lock];
+    let kind = |k| matches!(k, LockKind::Lease | LockKind::Session | LockKind::Transaction);
+    (l.decision == Decision::Lock && l.acquire().is_some_and(|a| kind(a.kind))).then_some(lock)
+}
+
+/// Whether two locks live in stores of which one can be away while the other is there.
+fn two_stores(cx: &Context<'_>, a: &Held, b: &Held) -> bool {
+    let (x, y) = (a.acquire.backend, b.acquire.backend);
+    let sql = |b| matches!(b, Backend::Postgres | Backend::MySql | Backend::SqlServer | Backend::Sql);
+    if x != y {
+        return !(sql(x) && sql(y));
+    }
+    let on = |held: &Held| {
+        let trip = database::trip(cx.analyzer, held.via[0])?;
+        let known = !matches!(trip.handle.identity, Value::Unknown | Value::Join(_));
+        known.then(|| trip.handle.identity.clone())
+    };
+    x == Backend::Redis
+        && a.via.len() == 1
+        && b.via.len() == 1
+        && matches!((on(a), on(b)), (Some(a), Some(b)) if a != b)
+}
+
+/// Effects seen in one function, by the acquisition and its world.
+struct Done(BTreeMap<(usize, Status), BTreeMap<Origin, Span>>);
+
+impl Done {
+    fn of(cx: &Context<'_>, function: FunctionId) -> Done {
+        let mut done: BTreeMap<(usize, Status), BTreeMap<Origin, Span>> = BTreeMap::new();
+        for o in cx.analyzer.log.borrow().observations.iter().filter(|o| o.function == function) {
+            if matches!(o.effect.kind, EffectKind::Write(_) | EffectKind::External(_))
+                && let Some(lock) = section_lock(cx, &o.lock)
+            {
+                done.entry((lock, o.status)).or_default().insert(o.origin, o.effect.span);
+            }
+        }
+        Done(done)
+    }
+
+    fn under(&self, lock: usize, status: Status) -> BTreeMap<Origin, Span> {
+        self.0.get(&(lock, status)).cloned().unwrap_or_default()
+    }
+}
+
+/// What runs under the first lock alone, and, where that failed, under the second.
+fn section(
+    cx: &Context<'_>,
+    ways: &[(usize, Went)],
+    done: &Done,
+    (first, failed): (usize, &Went),
+    second: usize,
+) -> Option<Span> {
+    let blocks = |lock: usize, status: Status, other: bool| -> BTreeSet<BlockId> {
+        ways.iter()
+            .filter(|(l, w)| *l == lock && w.status == status && w.other == other)
+            .map(|(_, w)| w.block)
+            .collect()
+    };
+    // Where the first is held together with another one, the second may be it, or one that all have in common.
+    if !blocks(first, Status::Held, true).is_empty() {
+        return None;
+    }
+    let own = done.under(first, Status::Held);
+    let fallback = done.under(first, Status::Failed);
+    let there = done.under(second, Status::Held);
+    if let Some((_, span)) = own.iter().find(|(o, _)| fallback.contains_key(o) && there.contains_key(o)) {
+        return Some(*span);
+    }
+    let f = failed.function;
+    let alone = blocks(first, Status::Held, false);
+    let held = |lock: usize| ways.iter().find(|(l, w)| *l == lock && w.status == Status::Held).map(|(_, w)| &w.lock);
+    let (one, two) = (held(first)?, held(second)?);
+    let guarded: Vec<What> = alone.iter().flat_map(|b| cx.work_in(f, *b, one)).map(|work| work.what).collect();
+    let both = blocks(first, Status::Failed, true);
+    let both = both.intersection(&blocks(second, Status::Held, false)).copied().collect::<Vec<_>>();
+    let mut again = both.into_iter().flat_map(|b| cx.work_in(f, b, two));
+    let again = again.find(|work| guarded.contains(&work.what))?;
+    Some(cx.program.function(f).op(again.at).span)
+}
+
+fn finding(cx: &Context<'_>, arm: Span, failed: &Went, second: usize, other: &Went, section: Span) -> Finding {
+    let (one, two) = (&failed.lock, &other.lock);
+    let key = cx.show(failed.function, &one.acquire.key);
+    let command = |held: &Held| cx.origin_command(held.origin);
+    let (first, fallback) = (cx.op_span(one.via[0]), cx.op_span(two.via[0]));
+    let mut f = Finding::new(
+        &RULE,
+        arm,
+        format!(
+            "when {} of `{key}` fails, the section runs under {} instead: who reaches the first store and who does not hold different locks",
+            command(one),
+            command(two)
+        ),
+    );
+    f.confidence = cx.confidence(one.certainty.min(two.certainty));
+    f.caret = "falls back to another lock".into();
+    f.label(first, "the lock that is asked for first");
+    f.label(fallback, "the lock that is taken instead");
+    f.label(section, "the section");
+    f.help =
+        "treat a store that does not answer as `not acquired`, choose one store by configuration, or take both locks"
+            .into();
+    f.step(Actor::A, first, format!("reaches the store and holds `{key}`"));
+    f.step(Actor::B, first, "does not reach it");
+    f.step(Actor::B, fallback, "takes the other lock, which nobody holds");
+    f.step(Actor::B, section, "works beside A");
+    f.lock = Some(cx.key(&cx.locks.locks[second]));
+    f
+}
