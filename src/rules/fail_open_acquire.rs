@@ -63,6 +63,9 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     for (arm, entry) in by_calls(cx).into_iter().chain(answers::found(cx)) {
         entered.entry(arm).or_insert(entry);
     }
+    // Another lock is taken instead.
+    let split: Vec<(usize, FunctionId)> = super::split_lock::found(cx).into_values().map(|(_, at)| at).collect();
+    entered.retain(|_, entry| !split.contains(&(entry.lock, entry.function)));
     for (arm, entry) in entered {
         findings.push(finding(cx, arm, &entry));
     }

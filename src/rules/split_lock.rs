@@ -21,6 +21,11 @@ pub const RULE: Rule = Rule {
 };
 
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
+    findings.extend(found(cx).into_values().map(|(f, _)| f));
+}
+
+/// Findings by arm, each with the lock that fails and the function that falls back to another one.
+pub fn found(cx: &Context<'_>) -> BTreeMap<Span, (Finding, (usize, FunctionId))> {
     let mut ways: BTreeMap<FunctionId, Vec<(usize, Went)>> = BTreeMap::new();
     for went in &cx.analyzer.log.borrow().went {
         if let Some(lock) = section_lock(cx, &went.lock)
@@ -29,7 +34,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             ways.entry(went.function).or_default().push((lock, went.clone()));
         }
     }
-    let mut by_arm: BTreeMap<Span, Finding> = BTreeMap::new();
+    let mut by_arm: BTreeMap<Span, (Finding, (usize, FunctionId))> = BTreeMap::new();
     for (function, ways) in ways {
         let done = Done::of(cx, function);
         for (first, failed) in ways.iter().filter(|(_, w)| w.status == Status::Failed && w.other && w.proven) {
@@ -42,12 +47,14 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             for (second, other) in ways.iter().filter(beside) {
                 let Some(arm) = arm(&ways, *first, other) else { continue };
                 if let Some(section) = section(cx, &ways, &done, (*first, failed), *second) {
-                    by_arm.entry(arm).or_insert_with(|| finding(cx, arm, failed, *second, other, section));
+                    by_arm
+                        .entry(arm)
+                        .or_insert_with(|| (finding(cx, arm, failed, *second, other, section), (*first, function)));
                 }
             }
         }
     }
-    findings.extend(by_arm.into_values());
+    by_arm
 }
 
 /// The arm that led to where the second lock is taken with the first one failed.
