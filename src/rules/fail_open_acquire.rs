@@ -139,11 +139,15 @@ fn by_calls(cx: &Context<'_>) -> Vec<(crate::source::Span, Entry)> {
         if guarded.is_empty() {
             continue;
         }
+        // An acquisition that nobody is seen to lose (a campaign that returns when leadership has ended) guards only what is
+        // known to write, or has an arm of its own.
+        let contested = ways.iter().any(|w| w.status == Status::Lost);
         let lost: Vec<Work> = works(Status::Lost).map(|(_, work)| work).collect();
         for (went, work) in works(Status::Failed) {
             let Some(arm) = went.arm.filter(|_| went.proven && !went.other) else { continue };
             let same = |list: &[Work]| list.iter().any(|w| w.what == work.what);
-            if same(&guarded) && !same(&lost) {
+            let merged = guarded.iter().any(|w| w.at == work.at);
+            if same(&guarded) && !same(&lost) && (contested || work.known || !merged) {
                 let section = cx.program.function(function).op(work.at).span;
                 let entry = Entry {
                     lock,
