@@ -45,6 +45,9 @@ fn damage(text: &str, random: &mut Random) -> String {
         7 => text.replace('\n', "\r\n"),
         _ => {
             let words: Vec<&str> = text.split_inclusive(|c: char| !c.is_alphanumeric() && c != '_').collect();
+            if words.is_empty() {
+                return text.to_owned();
+            }
             let (a, b) = (random.below(words.len()), random.below(words.len()));
             let mut words = words;
             words.swap(a, b);

@@ -118,6 +118,18 @@ pub fn moves_on(path: &Path, e: usize, event: &Event) -> bool {
     })
 }
 
+/// Whether a term is a stored value or a number made of it, not a piece of its text.
+pub fn is_whole(term: &Term) -> bool {
+    match term {
+        Term::Reply(_) | Term::Number(_) | Term::Key(_) | Term::Arg(_) => true,
+        Term::Member(base, _) | Term::Decoded(base) => is_whole(base),
+        Term::Apply(name, list) => {
+            matches!(name.as_str(), "tonumber" | "tostring" | "+" | "-" | "*" | "/") && list.iter().all(is_whole)
+        }
+        _ => false,
+    }
+}
+
 /// Whether a path of the script counts under `key` with INCR or DECR: what it removes then is a counter that reached its end.
 pub fn counts(paths: &[Path], key: &Term) -> bool {
     let counter = |event: &Event| matches!(event.name.as_str(), "INCR" | "DECR" | "INCRBY" | "DECRBY");

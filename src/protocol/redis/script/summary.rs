@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::facts::{
-    Expiry, Role, call, counts, has_no_ttl, is_absent, lock_key, moves_on, one, owner_check, shown, wire,
+    Expiry, Role, call, counts, has_no_ttl, is_absent, is_whole, lock_key, moves_on, one, owner_check, shown, wire,
 };
 use super::run::{Entry, paths};
 use super::term::{Event, Fact, Path, State, Term};
@@ -379,8 +379,8 @@ impl Reader<'_> {
             })
         };
         let (stored_left, other) = match (stored(&fact.left), stored(&fact.right)) {
-            (true, false) => (true, &fact.right),
-            (false, true) => (false, &fact.left),
+            (true, false) if is_whole(&fact.left) => (true, &fact.right),
+            (false, true) if is_whole(&fact.right) => (false, &fact.left),
             _ => return None,
         };
         let operator = match (fact.operator, fact.holds, stored_left) {
