@@ -36,15 +36,14 @@ pub fn found(cx: &Context<'_>) -> BTreeMap<Span, (Finding, (usize, FunctionId))>
     }
     let mut by_arm: BTreeMap<Span, (Finding, (usize, FunctionId))> = BTreeMap::new();
     for (function, ways) in ways {
+        let mut held: BTreeMap<BlockId, Vec<&(usize, Went)>> = BTreeMap::new();
+        for way in ways.iter().filter(|(_, w)| w.status == Status::Held) {
+            held.entry(way.1.block).or_default().push(way);
+        }
         let done = Done::of(cx, function);
         for (first, failed) in ways.iter().filter(|(_, w)| w.status == Status::Failed && w.other && w.proven) {
-            let beside = |(lock, w): &&(usize, Went)| {
-                lock != first
-                    && w.status == Status::Held
-                    && w.block == failed.block
-                    && two_stores(cx, &failed.lock, &w.lock)
-            };
-            for (second, other) in ways.iter().filter(beside) {
+            let there = held.get(&failed.block).into_iter().flatten();
+            for (second, other) in there.filter(|(lock, w)| lock != first && two_stores(cx, &failed.lock, &w.lock)) {
                 let Some(arm) = arm(&ways, *first, other) else { continue };
                 if let Some(section) = section(cx, &ways, &done, (*first, failed), *second) {
                     by_arm
