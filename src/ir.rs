@@ -7,11 +7,13 @@
 pub mod dump;
 mod effect;
 mod shape;
+mod shared;
 mod ty;
 mod value;
 
 pub use effect::*;
 pub use shape::Shape;
+pub use shared::{Shared, Weigh, Weight, leaf};
 pub use ty::*;
 pub use value::*;
 

@@ -107,11 +107,11 @@ fn values_of_code() {
     let facts = case("env_parts");
     let text = |text: &str| Piece::Text(text.to_string());
     let env = |name: &str| Piece::Hole(Value::Env(name.to_string()));
-    let pooled = Value::Template(vec![text("postgres://app@"), env("DB_HOST"), text("/shop")]);
+    let pooled = Value::Template(vec![text("postgres://app@"), env("DB_HOST"), text("/shop")].into());
     assert_eq!(met(facts.for_value(&pooled, "src/main.rs")), (Some(Mode::Transaction), true));
-    let direct = Value::Template(vec![text("postgres://"), env("DB_USER"), text("@db/shop")]);
+    let direct = Value::Template(vec![text("postgres://"), env("DB_USER"), text("@db/shop")].into());
     assert_eq!(facts.for_value(&direct, "src/main.rs"), Resolution::Direct);
-    let either = Value::Join(vec![pooled, direct]);
+    let either = Value::Join(vec![pooled, direct].into());
     assert_eq!(met(facts.for_value(&either, "src/main.rs")), (Some(Mode::Transaction), false));
     assert_eq!(met(facts.for_dsn("host=pgbouncer user=app dbname=shop")), (Some(Mode::Transaction), true));
     assert_eq!(facts.for_value(&Value::Unknown, ""), Resolution::Unknown);

@@ -312,7 +312,7 @@ pub fn pool_of(a: &Analyzer<'_>, function: FunctionId, handle: &Handle) -> Optio
     let mut value = a.program.value(function, &Operand::Var(Var(var), Use::Ref));
     for _ in 0..6 {
         match value {
-            Value::Call(call) => value = call.args.into_iter().next()?,
+            Value::Call(call) => value = call.args.first()?.clone(),
             Value::Local(f, v) if f == function && v != var => {
                 let inner = protocol::handle(a.program, Models::builtin(), f, &Operand::Var(Var(v), Use::Ref));
                 return if inner.kind == HandleKind::Pool { Some(inner.identity) } else { None };

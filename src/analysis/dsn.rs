@@ -283,7 +283,7 @@ fn address(user: Option<Value>, host: Value, port: Option<Value>, database: Opti
     if database.is_some() {
         pieces.extend([text("/"), hole(database)]);
     }
-    Value::Template(pieces)
+    Value::Template(pieces.into())
 }
 
 /// `Some(x)` as `x`.

@@ -1,6 +1,6 @@
 //! Abstract values: what an operand can be, as far as the workspace shows.
 
-use super::FunctionId;
+use super::{FunctionId, Shared};
 use crate::source::Span;
 
 /// A literal or folded constant.
@@ -32,17 +32,17 @@ impl PartialEq for At {
     }
 }
 
-/// An abstract value, as a tree. Joins hold at most four members.
+/// An abstract value, as a tree whose branches values share. Joins hold at most four members.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Constant.
     Const(Lit),
     /// `format!`, `concat!`, `+`: constant parts and holes.
-    Template(Vec<Piece>),
+    Template(Shared<Vec<Piece>>),
     /// Parameter of the function in whose terms the value is, `self` being 0.
     Param(u32),
     /// Field of a value: `base.name`.
-    Field(Box<Value>, String),
+    Field(Shared<Value>, String),
     /// Field of any object of a workspace type (type path, field name): what all its constructors have in common is not known.
     TypeField(String, String),
     /// Environment variable or configuration key.
@@ -59,17 +59,17 @@ pub enum Value {
         wall: bool,
     },
     /// A call that is not folded: path (`redis::cmd`), method (`.arg`, receiver first) or macro (`query!`). Builder chains are trees of these.
-    Call(Box<CallValue>),
+    Call(Shared<CallValue>),
     /// `Path { .. }`, `Variant(..)` (fields named `0`, `1`), tuples (path `()`), arrays (path `[]`).
-    Aggregate(String, Vec<(String, Value)>),
+    Aggregate(String, Shared<Vec<(String, Value)>>),
     /// Path to a const, static, unit variant or function that is not folded (`redis::ExistenceCheck::NX`).
     Path(String),
     /// `a + b` and kin where it does not fold: operator and operands.
-    Operation(String, Vec<Value>),
+    Operation(String, Shared<Vec<Value>>),
     /// Closure or async block.
     Closure(FunctionId),
     /// One of several.
-    Join(Vec<Value>),
+    Join(Shared<Vec<Value>>),
     /// Local variable that nothing is known of: function and its number, so that it equals itself.
     Local(FunctionId, u32),
     /// Unknown.
@@ -137,7 +137,7 @@ impl Value {
         let mut members: Vec<Value> = Vec::new();
         for value in [self, other] {
             let list = match value {
-                Value::Join(list) => list,
+                Value::Join(list) => list.to_vec(),
                 one => vec![one],
             };
             for member in list {
@@ -151,7 +151,7 @@ impl Value {
         }
         match members.len() {
             1 => members.swap_remove(0),
-            2..=4 => Value::Join(members),
+            2..=4 => Value::Join(members.into()),
             _ => Value::Unknown,
         }
     }

@@ -5,7 +5,7 @@ use super::rebuild::{once, substitute};
 use super::tables::tables;
 use super::types::Infer;
 use super::values::Eval;
-use crate::ir::{At, Call, CallValue, Callee, FunctionId, FunctionKind, Lit, OpRef, Value};
+use crate::ir::{At, Call, CallValue, Callee, FunctionId, FunctionKind, Lit, OpRef, Shared, Value};
 
 impl Eval<'_> {
     pub(super) fn call(&mut self, f: FunctionId, at: OpRef, call: &Call) -> Value {
@@ -35,7 +35,7 @@ impl Eval<'_> {
                     value.name = "()".to_owned();
                     value.args.insert(0, callee);
                 }
-                Value::Call(Box::new(value))
+                Value::Call(Shared::from(value))
             }
             Callee::Macro(path) => {
                 value.name = format!("{}!", self.program.resolve(f, path));
@@ -47,7 +47,7 @@ impl Eval<'_> {
                     return folded;
                 }
                 match fold::function(value) {
-                    Value::Call(value) => self.workspace(call, *value),
+                    Value::Call(value) => self.workspace(call, Shared::take(value)),
                     folded => folded,
                 }
             }
@@ -76,7 +76,7 @@ impl Eval<'_> {
         let mut out: Option<Value> = None;
         for target in &call.targets {
             if self.function(*target).kind == FunctionKind::Macro {
-                return Value::Call(Box::new(value));
+                return Value::Call(Shared::from(value));
             }
             let one = substitute(&self.result(*target), &value.args);
             out = Some(match out {
@@ -85,8 +85,8 @@ impl Eval<'_> {
             });
         }
         match out {
-            None | Some(Value::Unknown | Value::Const(Lit::Unit)) => Value::Call(Box::new(value)),
-            Some(out) if fold::size(&out) > fold::MAX_NODES => Value::Call(Box::new(value)),
+            None | Some(Value::Unknown | Value::Const(Lit::Unit)) => Value::Call(Shared::from(value)),
+            Some(out) if out.size() > fold::MAX_NODES => Value::Call(Shared::from(value)),
             Some(out) => out,
         }
     }

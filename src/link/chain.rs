@@ -10,7 +10,7 @@ use super::types::Infer;
 use super::values::Eval;
 use crate::ir::{
     At, BinaryOp, Call, CallValue, Callee, Exit, FormatPiece, Function, FunctionId, OpKind, OpRef, Operand, Piece,
-    Rvalue, Ty, Use, Value, Var,
+    Rvalue, Shared, Ty, Use, Value, Var,
 };
 
 /// Builder steps and helper calls that one question may follow.
@@ -68,10 +68,11 @@ impl Program {
 /// Replaces the first receiver of a chain.
 fn with_root(value: Value, root: &Value) -> Value {
     match value {
-        Value::Call(mut call) if call.name.starts_with('.') && !call.args.is_empty() => {
+        Value::Call(call) if call.name.starts_with('.') && !call.args.is_empty() => {
+            let mut call = Shared::take(call);
             let receiver = std::mem::replace(&mut call.args[0], Value::Unknown);
             call.args[0] = with_root(receiver, root);
-            Value::Call(call)
+            Value::Call(call.into())
         }
         _ => root.clone(),
     }
@@ -140,7 +141,7 @@ impl<'p> Eval<'p> {
             None => self.plain(f, operand),
         };
         self.active.pop();
-        let value = if fold::size(&value) > fold::MAX_NODES { Value::Unknown } else { value };
+        let value = if value.size() > fold::MAX_NODES { Value::Unknown } else { value };
         self.built.insert(key, value.clone());
         value
     }
@@ -379,7 +380,7 @@ impl<'p> Eval<'p> {
         };
         match ty.path.as_str() {
             "String" | "Vec" => grown(call, value),
-            _ => Value::Call(Box::new(value)),
+            _ => Value::Call(Shared::from(value)),
         }
     }
 
@@ -449,10 +450,10 @@ fn mark(before: &Value, after: Value) -> Option<Value> {
     }
     match after {
         Value::Call(call) if call.name.starts_with('.') && !call.args.is_empty() => {
-            let mut call = *call;
+            let mut call = Shared::take(call);
             call.args[0] = mark(before, std::mem::replace(&mut call.args[0], Value::Unknown))?;
             call.conditional = true;
-            Some(Value::Call(Box::new(call)))
+            Some(Value::Call(Shared::from(call)))
         }
         _ => None,
     }
@@ -461,7 +462,7 @@ fn mark(before: &Value, after: Value) -> Option<Value> {
 /// Growing of text and lists, as text and lists where that is certain.
 fn grown(call: &Call, value: CallValue) -> Value {
     let name = call.name();
-    let [receiver, added] = value.args.as_slice() else { return Value::Call(Box::new(value)) };
+    let [receiver, added] = value.args.as_slice() else { return Value::Call(Shared::from(value)) };
     match (value.receiver.as_str(), name) {
         ("String", "push_str" | "push" | "write_str" | "write" | "writeln") => {
             let mut pieces = vec![Piece::Hole(receiver.clone()), Piece::Hole(added.clone())];
@@ -473,17 +474,17 @@ fn grown(call: &Call, value: CallValue) -> Value {
         }
         ("Vec", "push") if !value.conditional => match receiver {
             Value::Aggregate(path, fields) if path == "[]" => {
-                let mut fields = fields.clone();
+                let mut fields = fields.to_vec();
                 fields.push((fields.len().to_string(), added.clone()));
-                Value::Aggregate("[]".to_owned(), fields)
+                Value::Aggregate("[]".to_owned(), fields.into())
             }
             Value::Call(new)
                 if matches!(new.name.as_str(), "Vec::new" | "Vec::with_capacity" | "std::vec::Vec::new") =>
             {
-                Value::Aggregate("[]".to_owned(), vec![("0".to_owned(), added.clone())])
+                Value::Aggregate("[]".to_owned(), vec![("0".to_owned(), added.clone())].into())
             }
-            _ => Value::Call(Box::new(value)),
+            _ => Value::Call(Shared::from(value)),
         },
-        _ => Value::Call(Box::new(value)),
+        _ => Value::Call(Shared::from(value)),
     }
 }

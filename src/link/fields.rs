@@ -6,7 +6,7 @@ use super::memo::Stored;
 use super::rebuild::{is_closed, once, rewrite};
 use super::types::Infer;
 use super::values::Eval;
-use crate::ir::{Callee, Function, FunctionId, OpKind, OpRef, Operand, Rvalue, Site, Ty, Use, Value, Var};
+use crate::ir::{Callee, Function, FunctionId, OpKind, OpRef, Operand, Rvalue, Site, Ty, Use, Value, Var, leaf};
 
 /// Field accesses that one value is resolved through.
 const DEPTH: usize = 6;
@@ -62,7 +62,7 @@ impl Program {
 
     /// See [`Program::absolute`].
     pub(super) fn absolute_of(&self, f: FunctionId, value: &Value) -> Value {
-        rewrite(value, &|leaf| match leaf {
+        rewrite(value, leaf::FIELD, &|leaf| match leaf {
             Value::Field(..) => self.type_field(f, leaf),
             _ => None,
         })
@@ -126,7 +126,7 @@ impl Program {
         if depth > DEPTH {
             return value.clone();
         }
-        rewrite(value, &|leaf| match leaf {
+        rewrite(value, leaf::TYPE_FIELD, &|leaf| match leaf {
             Value::TypeField(ty, field) => Some(self.expanded_field(ty, field, depth).unwrap_or_else(|| leaf.clone())),
             _ => None,
         })
@@ -143,7 +143,7 @@ impl Program {
                 // A parameter: what the callers of the constructor pass.
                 Value::Param(i) => self.passed(f, i, depth + 1).unwrap_or(Value::Unknown),
                 value if is_closed(&value) => self.expanded_at(&value, depth + 1),
-                value => rewrite(&value, &|leaf| match leaf {
+                value => rewrite(&value, leaf::FRAME, &|leaf| match leaf {
                     Value::Param(_) | Value::Local(..) => Some(Value::Unknown),
                     _ => None,
                 }),
@@ -176,7 +176,7 @@ impl Program {
                 Value::Param(n) => self.passed(site.function, n, depth + 1)?,
                 value => self.expanded_at(&value, depth + 1),
             };
-            let value = rewrite(&value, &|leaf| match leaf {
+            let value = rewrite(&value, leaf::FRAME, &|leaf| match leaf {
                 Value::Param(_) | Value::Local(..) => Some(Value::Unknown),
                 _ => None,
             });
@@ -291,7 +291,7 @@ impl Program {
     /// Both values absolute; parameters of two functions are not the same because their numbers are.
     fn one_frame(&self, a: (FunctionId, &Value), b: (FunctionId, &Value)) -> (Value, Value) {
         let (x, y) = (self.absolute_of(a.0, a.1), self.absolute_of(b.0, b.1));
-        if a.0 == b.0 { (x, y) } else { (rewrite(&x, &foreign), rewrite(&y, &foreign)) }
+        if a.0 == b.0 { (x, y) } else { (rewrite(&x, leaf::FRAME, &foreign), rewrite(&y, leaf::FRAME, &foreign)) }
     }
 }
 
@@ -304,9 +304,7 @@ fn var_exists(function: Option<&Function>, var: u32) -> bool {
 }
 
 fn fresh(value: &Value) -> bool {
-    let mut found = false;
-    super::rebuild::visit(value, &mut |v| found |= matches!(v, Value::Fresh(_)));
-    found
+    value.has() & leaf::FRESH != 0
 }
 
 /// The operand that a constructing op stores in a field.

@@ -1,7 +1,7 @@
 //! Folding of calls and operators whose operands are known: strings, numbers, durations, wrappers.
 
 use super::tables::tables;
-use crate::ir::{BinaryOp, CallValue, Lit, Piece, Ty, Value};
+use crate::ir::{BinaryOp, CallValue, Lit, Piece, Shared, Ty, Value};
 
 /// Larger values are cut off where they grow.
 pub(super) const MAX_NODES: usize = 600;
@@ -37,7 +37,9 @@ pub(super) fn function(call: CallValue) -> Value {
     }
     match (last_two(path), call.args.as_slice()) {
         (Some(("Duration", "new")), [Value::Const(Lit::Int(s)), Value::Const(Lit::Int(n))]) => {
-            let (Ok(s), Ok(n)) = (u128::try_from(*s), u128::try_from(*n)) else { return Value::Call(Box::new(call)) };
+            let (Ok(s), Ok(n)) = (u128::try_from(*s), u128::try_from(*n)) else {
+                return Value::Call(Shared::from(call));
+            };
             return Value::Const(Lit::Duration(s * SECOND + n));
         }
         (Some(("String", "new" | "with_capacity" | "default")), _)
@@ -51,7 +53,7 @@ pub(super) fn function(call: CallValue) -> Value {
     if tables.sees_through_function(path) && call.args.len() == 1 {
         return call.args.into_iter().next().unwrap_or(Value::Unknown);
     }
-    Value::Call(Box::new(call))
+    Value::Call(Shared::from(call))
 }
 
 /// A method call (`name` without the dot): folded, or kept as a call.
@@ -74,7 +76,7 @@ pub(super) fn method(call: CallValue) -> Value {
         return match receiver {
             Value::Const(Lit::Duration(n)) => int(n / unit.unsigned_abs() as u128),
             Value::Clock { .. } => receiver.clone(),
-            _ => Value::Call(Box::new(call)),
+            _ => Value::Call(Shared::from(call)),
         };
     }
     if let Some(folded) = text_method(&name, &call.args) {
@@ -96,7 +98,7 @@ pub(super) fn method(call: CallValue) -> Value {
     if tables.sees_through_method(&name) {
         return receiver.clone();
     }
-    Value::Call(Box::new(call))
+    Value::Call(Shared::from(call))
 }
 
 /// A macro that stays a call (`name!`).
@@ -110,7 +112,7 @@ pub(super) fn macro_(call: CallValue) -> Value {
     {
         return environment(name);
     }
-    Value::Call(Box::new(call))
+    Value::Call(Shared::from(call))
 }
 
 /// Rebuilds a call whose arguments have changed.
@@ -162,8 +164,8 @@ fn scaled(n: &Value, unit: i64) -> Option<Value> {
 /// The payload of an `Option`: `Some(x)` gives `x`, `None` nothing; everything else is seen through.
 pub(super) fn payload(value: Value) -> Value {
     match value {
-        Value::Aggregate(path, mut fields) if matches!(path.as_str(), "Some" | "Ok") && fields.len() == 1 => {
-            fields.swap_remove(0).1
+        Value::Aggregate(path, fields) if matches!(path.as_str(), "Some" | "Ok") && fields.len() == 1 => {
+            fields[0].1.clone()
         }
         Value::Path(path) if path == "None" => Value::Unknown,
         Value::Aggregate(path, _) if path == "Err" => Value::Unknown,
@@ -236,7 +238,7 @@ fn replace(value: &Value, from: &str, to: &Value) -> Option<Value> {
     }
     let pieces = match value {
         Value::Const(Lit::Str(s)) => vec![Piece::Text(s.clone())],
-        Value::Template(pieces) => pieces.clone(),
+        Value::Template(pieces) => pieces.to_vec(),
         _ => return None,
     };
     let mut out = Vec::new();
@@ -290,7 +292,7 @@ fn extreme(name: &str, a: Value, b: Value) -> Value {
     let first_wins = match (&a, &b) {
         (Value::Const(Lit::Int(x)), Value::Const(Lit::Int(y))) => (x < y) == (name == "min"),
         (Value::Const(Lit::Duration(x)), Value::Const(Lit::Duration(y))) => (x < y) == (name == "min"),
-        _ => return Value::Operation(name.to_owned(), vec![a, b]),
+        _ => return Value::Operation(name.to_owned(), vec![a, b].into()),
     };
     if first_wins { a } else { b }
 }
@@ -303,7 +305,7 @@ pub(super) fn binary(op: BinaryOp, a: &Value, b: &Value) -> Value {
     if let (Value::Const(_), Value::Join(members)) = (a, b) {
         return members.iter().map(|m| binary(op, a, m)).reduce(Value::join).unwrap_or(Value::Unknown);
     }
-    folded(op, a, b).unwrap_or_else(|| Value::Operation(sign(op).to_owned(), vec![a.clone(), b.clone()]))
+    folded(op, a, b).unwrap_or_else(|| Value::Operation(sign(op).to_owned(), vec![a.clone(), b.clone()].into()))
 }
 
 fn folded(op: BinaryOp, a: &Value, b: &Value) -> Option<Value> {
@@ -388,9 +390,9 @@ pub(super) fn operation(name: String, operands: Vec<Value>) -> Value {
         ("min" | "max", [a, b]) => extreme(&name, a.clone(), b.clone()),
         (sign_, [a, b]) => match OPS.into_iter().find(|op| sign(*op) == sign_) {
             Some(op) => binary(op, a, b),
-            None => Value::Operation(name, operands),
+            None => Value::Operation(name, operands.into()),
         },
-        _ => Value::Operation(name, operands),
+        _ => Value::Operation(name, operands.into()),
     }
 }
 
@@ -404,7 +406,7 @@ pub(super) fn template(pieces: Vec<Piece>) -> Value {
             Piece::Text(text) => Value::Const(Lit::Str(text)),
             Piece::Hole(hole) => hole,
         },
-        _ => Value::Template(out),
+        _ => Value::Template(out.into()),
     }
 }
 
@@ -420,12 +422,12 @@ fn append(out: &mut Vec<Piece>, pieces: Vec<Piece>) {
             Piece::Hole(Value::Const(Lit::Str(s))) => text(out, s),
             Piece::Hole(Value::Const(Lit::Int(n))) => text(out, n.to_string()),
             Piece::Hole(Value::Const(Lit::Bool(b))) => text(out, b.to_string()),
-            Piece::Hole(Value::Template(inner)) => append(out, inner),
+            Piece::Hole(Value::Template(inner)) => append(out, Shared::take(inner)),
             // A newtype is written as what it holds.
-            Piece::Hole(Value::Aggregate(path, mut fields))
+            Piece::Hole(Value::Aggregate(path, fields))
                 if fields.len() == 1 && fields[0].0 == "0" && !matches!(path.as_str(), "()" | "[]") =>
             {
-                append(out, vec![Piece::Hole(fields.swap_remove(0).1)]);
+                append(out, vec![Piece::Hole(fields[0].1.clone())]);
             }
             hole => out.push(hole),
         }
@@ -467,30 +469,6 @@ pub(super) fn field(base: Value, name: &str) -> Value {
         Value::Unknown | Value::Const(_) | Value::Template(_) => Value::Unknown,
         // Members of what is random or names the host are so themselves.
         value @ (Value::Fresh(_) | Value::PerProcess(_) | Value::Identity(_)) => value,
-        base => Value::Field(Box::new(base), name.to_owned()),
+        base => Value::Field(Shared::from(base), name.to_owned()),
     }
-}
-
-/// Number of nodes, counted up to the limit.
-pub(super) fn size(value: &Value) -> usize {
-    let mut count = 0;
-    let mut pending = vec![value];
-    while let Some(value) = pending.pop() {
-        count += 1;
-        if count > MAX_NODES {
-            break;
-        }
-        match value {
-            Value::Template(pieces) => pending.extend(pieces.iter().filter_map(|p| match p {
-                Piece::Hole(hole) => Some(hole),
-                Piece::Text(_) => None,
-            })),
-            Value::Field(base, _) => pending.push(base),
-            Value::Call(call) => pending.extend(&call.args),
-            Value::Aggregate(_, fields) => pending.extend(fields.iter().map(|f| &f.1)),
-            Value::Operation(_, list) | Value::Join(list) => pending.extend(list),
-            _ => {}
-        }
-    }
-    count
 }

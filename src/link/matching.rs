@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     fn template(prefix: &str, hole: Value) -> Value {
-        Value::Template(vec![Piece::Text(prefix.to_owned()), Piece::Hole(hole)])
+        Value::Template(vec![Piece::Text(prefix.to_owned()), Piece::Hole(hole)].into())
     }
 
     #[test]
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn nested_templates_are_flattened() {
         let inner = template("a:", Value::Param(0));
-        let outer = Value::Template(vec![Piece::Text("lock:".to_owned()), Piece::Hole(inner)]);
+        let outer = Value::Template(vec![Piece::Text("lock:".to_owned()), Piece::Hole(inner)].into());
         assert!(must_match(&outer, &template("lock:a:", Value::Param(0))));
     }
 

@@ -1,52 +1,68 @@
 //! Values from one frame to another.
 
 use super::fold;
-use crate::ir::{CallValue, Piece, Value};
+use crate::ir::{CallValue, Piece, Value, leaf};
 
 /// Nesting that is rewritten; deeper parts become unknown.
 const DEPTH: usize = 256;
 
-/// Replaces the leaves that `map` answers for and folds again on the way up.
-pub(super) fn rewrite(value: &Value, map: &dyn Fn(&Value) -> Option<Value>) -> Value {
-    at(value, map, 0)
+/// Replaces the parts that `map` answers for and folds again on the way up. Only values in which one of the `kinds` of
+/// [`leaf`] is are looked into, so `map` must answer for no others; what nothing changes in stays shared.
+pub(super) fn rewrite(value: &Value, kinds: u8, map: &dyn Fn(&Value) -> Option<Value>) -> Value {
+    at(value, kinds, map, 0).unwrap_or_else(|| value.clone())
 }
 
-fn at(value: &Value, map: &dyn Fn(&Value) -> Option<Value>, depth: usize) -> Value {
+/// The rewritten value; `None` if it stays as it is.
+fn at(value: &Value, kinds: u8, map: &dyn Fn(&Value) -> Option<Value>, depth: usize) -> Option<Value> {
+    if value.has() & kinds == 0 {
+        return None;
+    }
     if let Some(new) = map(value) {
-        return new;
+        return Some(new);
     }
     if depth > DEPTH {
-        return Value::Unknown;
+        return Some(Value::Unknown);
     }
-    let again = |value: &Value| at(value, map, depth + 1);
+    let again = |value: &Value| at(value, kinds, map, depth + 1);
     match value {
-        Value::Template(pieces) => fold::template(
-            pieces
-                .iter()
-                .map(|piece| match piece {
-                    Piece::Text(text) => Piece::Text(text.clone()),
-                    Piece::Hole(hole) => Piece::Hole(again(hole)),
-                })
-                .collect(),
-        ),
-        Value::Field(base, name) => fold::field(again(base), name),
-        Value::Call(call) => {
-            let new = CallValue { args: call.args.iter().map(again).collect(), ..(**call).clone() };
-            // A call that nothing changed in was not folded before and is not now.
-            if new.args == call.args { value.clone() } else { fold::call(new) }
+        Value::Template(pieces) => {
+            let inner = |piece: &Piece| match piece {
+                Piece::Hole(hole) => again(hole).map(Piece::Hole),
+                Piece::Text(_) => None,
+            };
+            each(pieces, inner).map(fold::template)
         }
-        Value::Aggregate(path, fields) => {
-            Value::Aggregate(path.clone(), fields.iter().map(|(n, v)| (n.clone(), again(v))).collect())
+        Value::Field(base, name) => again(base).map(|base| fold::field(base, name)),
+        Value::Call(call) => each(&call.args, again).map(|args| {
+            let CallValue { name, receiver, generics, at, conditional, .. } = &**call;
+            let (name, receiver, generics) = (name.clone(), receiver.clone(), generics.clone());
+            fold::call(CallValue { name, receiver, args, generics, at: *at, conditional: *conditional })
+        }),
+        Value::Aggregate(path, fields) => each(fields, |(name, value)| again(value).map(|new| (name.clone(), new)))
+            .map(|fields| Value::Aggregate(path.clone(), fields.into())),
+        Value::Operation(name, operands) => {
+            each(operands, again).map(|operands| fold::operation(name.clone(), operands))
         }
-        Value::Operation(name, operands) => fold::operation(name.clone(), operands.iter().map(again).collect()),
-        Value::Join(members) => members.iter().map(again).reduce(Value::join).unwrap_or(Value::Unknown),
-        leaf => leaf.clone(),
+        Value::Join(members) => {
+            each(members, again).map(|new| new.into_iter().reduce(Value::join).unwrap_or(Value::Unknown))
+        }
+        _ => None,
     }
+}
+
+/// The list with what `change` gives instead; `None` if nothing changes.
+fn each<T: Clone>(list: &[T], change: impl Fn(&T) -> Option<T>) -> Option<Vec<T>> {
+    let (first, new) = list.iter().enumerate().find_map(|(i, item)| Some((i, change(item)?)))?;
+    let mut out = Vec::with_capacity(list.len());
+    out.extend_from_slice(&list[..first]);
+    out.push(new);
+    out.extend(list[first + 1..].iter().map(|item| change(item).unwrap_or_else(|| item.clone())));
+    Some(out)
 }
 
 /// A callee's value with its parameters replaced by `args`. Its locals mean nothing to the caller.
 pub(super) fn substitute(value: &Value, args: &[Value]) -> Value {
-    rewrite(value, &|leaf| match leaf {
+    rewrite(value, leaf::FRAME, &|leaf| match leaf {
         Value::Param(i) => Some(args.get(*i as usize).cloned().unwrap_or(Value::Unknown)),
         Value::Local(..) => Some(Value::Unknown),
         _ => None,
@@ -55,33 +71,12 @@ pub(super) fn substitute(value: &Value, args: &[Value]) -> Value {
 
 /// Whether a value means the same in every frame.
 pub(super) fn is_closed(value: &Value) -> bool {
-    let mut closed = true;
-    visit(value, &mut |leaf| closed &= !matches!(leaf, Value::Param(_) | Value::Local(..)));
-    closed
-}
-
-/// Calls `f` with every node.
-pub(super) fn visit(value: &Value, f: &mut dyn FnMut(&Value)) {
-    let mut pending = vec![value];
-    while let Some(value) = pending.pop() {
-        f(value);
-        match value {
-            Value::Template(pieces) => pending.extend(pieces.iter().filter_map(|p| match p {
-                Piece::Hole(hole) => Some(hole),
-                Piece::Text(_) => None,
-            })),
-            Value::Field(base, _) => pending.push(base),
-            Value::Call(call) => pending.extend(&call.args),
-            Value::Aggregate(_, fields) => pending.extend(fields.iter().map(|f| &f.1)),
-            Value::Operation(_, list) | Value::Join(list) => pending.extend(list),
-            _ => {}
-        }
-    }
+    value.has() & leaf::FRAME == 0
 }
 
 /// What is fresh becomes made once per process (evaluated in a static or an initialiser that runs once).
 pub(super) fn once(value: &Value) -> Value {
-    rewrite(value, &|leaf| match leaf {
+    rewrite(value, leaf::FRESH, &|leaf| match leaf {
         Value::Fresh(what) => Some(Value::PerProcess(what.clone())),
         _ => None,
     })

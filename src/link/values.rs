@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use super::Program;
 use super::flow::{Def, Step, UseSite};
 use super::fold;
-use super::rebuild::{is_closed, once, rewrite, substitute, visit};
+use super::rebuild::{is_closed, once, rewrite, substitute};
 use super::tables::tables;
 use crate::ir::{
     At, Call, CallValue, Callee, Exit, FormatPiece, Function, FunctionId, FunctionKind, Lit, OpKind, OpRef, Operand,
-    Piece, Rvalue, TypeKind, UnaryOp, Use, Value, Var,
+    Piece, Rvalue, Shared, TypeKind, UnaryOp, Use, Value, Var, leaf,
 };
 
 /// Nested variables and calls that one question may follow, beyond receiver chains.
@@ -169,7 +169,7 @@ impl<'p> Eval<'p> {
         let mut value = if what == RESULT { self.compute_result(f) } else { self.compute(f, Var(what)) };
         self.stack.pop();
         // What depends on itself is another value at each turn; it only equals itself.
-        if self.low == level || fold::size(&value) > fold::MAX_NODES {
+        if self.low == level || value.size() > fold::MAX_NODES {
             value = Value::Unknown;
         }
         if value == Value::Unknown && what != RESULT {
@@ -277,7 +277,7 @@ impl<'p> Eval<'p> {
                 if let Some(rest) = rest {
                     out.push(("..".to_owned(), self.operand(f, rest)));
                 }
-                Value::Aggregate(path, out)
+                Value::Aggregate(path, out.into())
             }
             Rvalue::Variant(path, list) => match (path.as_str(), list.as_slice()) {
                 ("Ok", [value]) => self.operand(f, value),
@@ -302,8 +302,8 @@ impl<'p> Eval<'p> {
             Rvalue::Unary(op, operand) => match (op, self.operand(f, operand)) {
                 (UnaryOp::Not, Value::Const(Lit::Bool(b))) => Value::Const(Lit::Bool(!b)),
                 (UnaryOp::Neg, Value::Const(Lit::Int(n))) => Value::Const(Lit::Int(n.saturating_neg())),
-                (UnaryOp::Not, value) => Value::Operation("!".to_owned(), vec![value]),
-                (UnaryOp::Neg, value) => Value::Operation("-".to_owned(), vec![value]),
+                (UnaryOp::Not, value) => Value::Operation("!".to_owned(), vec![value].into()),
+                (UnaryOp::Neg, value) => Value::Operation("-".to_owned(), vec![value].into()),
             },
             Rvalue::Binary(op, a, b) => {
                 let (a, b) = (self.operand(f, a), self.operand(f, b));
@@ -313,7 +313,7 @@ impl<'p> Eval<'p> {
                 let (base, index) = (self.operand(f, base), self.operand(f, index));
                 match (&base, index.as_int()) {
                     (Value::Aggregate(path, _), Some(i)) if path == "[]" => fold::field(base, &i.to_string()),
-                    _ => Value::Operation("[]".to_owned(), vec![base, index]),
+                    _ => Value::Operation("[]".to_owned(), vec![base, index].into()),
                 }
             }
             Rvalue::Closure(id, _) => Value::Closure(*id),
@@ -351,7 +351,7 @@ impl<'p> Eval<'p> {
         let wanted = parts.join("/");
         match self.program.sources.iter().find(|file| file.path == wanted) {
             Some(file) => Value::str(&*file.text),
-            None => Value::Call(Box::new(CallValue {
+            None => Value::Call(Shared::from(CallValue {
                 name: "include_str!".to_owned(),
                 receiver: String::new(),
                 args: vec![Value::str(path)],
@@ -400,17 +400,13 @@ impl<'p> Eval<'p> {
 
 /// Whether a value is another one at each evaluation.
 fn evaluated_anew(value: &Value) -> bool {
-    let mut found = false;
-    super::rebuild::visit(value, &mut |v| found |= matches!(v, Value::Fresh(_) | Value::Clock { .. } | Value::Call(_)));
-    found
+    value.has() & (leaf::FRESH | leaf::CLOCK | leaf::CALL) != 0
 }
 
 impl Program {
     /// See [`Program::instantiate`].
     pub(super) fn instantiate_with(&self, value: &Value, call: &Call, caller: FunctionId) -> Value {
-        let mut open = false;
-        visit(value, &mut |leaf| open |= matches!(leaf, Value::Param(_)));
-        if !open {
+        if value.has() & leaf::PARAM == 0 {
             return value.clone();
         }
         let function = self.function(caller);
@@ -430,7 +426,7 @@ impl Program {
         let function = self.function(f);
         let parent = function.parent?;
         let own = function.params.len() as u32;
-        let new = rewrite(value, &|leaf| match leaf {
+        let new = rewrite(value, leaf::FRAME, &|leaf| match leaf {
             Value::Param(i) if *i >= own => Some(match self.captured(f, i - own) {
                 Some((_, operand)) => self.value(parent, &operand),
                 None => Value::Unknown,

@@ -16,7 +16,7 @@ pub use wire::Wire;
 use super::{Outcome, Passed, Site, root_param};
 use crate::ir::{
     Atomicity, Call, Callee, Certainty, Effect, EffectKind, FunctionId, Handle, HandleKind, Lit, Operand, OwnerCheck,
-    Reply, RoundTrip, Shape, Ttl, Ty, Value,
+    Reply, RoundTrip, Shape, Shared, Ttl, Ty, Value,
 };
 use crate::link::Program;
 use crate::model::{ReplyKind, Role, TypeRole};
@@ -197,7 +197,7 @@ pub fn file_script(program: &Program, function: FunctionId, call: &Call) -> Opti
         _ => None,
     };
     let entry = script::Entry { keys: None, args: None, function: name };
-    let element = |param: u32, n: usize| Value::Field(Box::new(Value::Param(param)), n.to_string());
+    let element = |param: u32, n: usize| Value::Field(Shared::from(Value::Param(param)), n.to_string());
     let bindings = script::Bindings {
         keys: &|n| element(0, n),
         args: &|n| element(1, n),

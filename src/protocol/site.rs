@@ -2,7 +2,7 @@
 
 use crate::ir::{
     Acquire, Call, CallValue, Callee, Certainty, Function, FunctionId, Handle, HandleKind, Lit, OpKind, OpRef, Operand,
-    RoundTrip, Rvalue, TimeUnit, Ttl, Ty, Value, Var,
+    RoundTrip, Rvalue, Shared, TimeUnit, Ttl, Ty, Value, Var,
 };
 use crate::link::Program;
 use crate::model::{Models, Place, Row, TypeRole, Unit, Versions};
@@ -134,7 +134,7 @@ fn on_root(chain: &Value, root: Value, bring: &dyn Fn(&Value) -> Value) -> Value
         let mut call = call.clone();
         let rest: Vec<Value> = call.args.iter().skip(1).map(bring).collect();
         call.args = std::iter::once(value).chain(rest).collect();
-        Value::Call(Box::new(call))
+        Value::Call(Shared::from(call))
     })
 }
 
@@ -275,7 +275,7 @@ pub fn project(value: &Value, step: &str) -> Value {
         },
         Value::Join(members) => members.iter().map(|m| project(m, step)).reduce(Value::join).unwrap_or(Value::Unknown),
         Value::Param(_) | Value::Field(..) | Value::TypeField(..) if step.parse::<usize>().is_err() => {
-            Value::Field(Box::new(value.clone()), step.to_owned())
+            Value::Field(Shared::from(value.clone()), step.to_owned())
         }
         _ => Value::Unknown,
     }
@@ -336,7 +336,7 @@ const VIEWS: &[&str] =
 fn strip_views(value: Value) -> Value {
     match value {
         Value::Call(call) if VIEWS.contains(&call.name.as_str()) && call.args.len() == 1 => {
-            call.args.into_iter().next().map_or(Value::Unknown, strip_views)
+            strip_views(call.args[0].clone())
         }
         other => other,
     }

@@ -279,7 +279,7 @@ pub(crate) fn row_key(table: &str, mut values: Vec<Value>) -> Value {
         1 => values.swap_remove(0),
         _ => Value::Aggregate("()".into(), values.into_iter().enumerate().map(|(i, v)| (i.to_string(), v)).collect()),
     };
-    Value::Template(vec![Piece::Text(format!("{}:", text::plain_name(table))), Piece::Hole(hole)])
+    Value::Template(vec![Piece::Text(format!("{}:", text::plain_name(table))), Piece::Hole(hole)].into())
 }
 
 #[cfg(test)]

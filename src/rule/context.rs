@@ -117,9 +117,9 @@ impl Context<'_> {
                 name.map_or_else(|| value.clone(), |n| Value::Path(format!("{{{n}}}")))
             }
             Value::Call(call) => {
-                let mut call = call.clone();
+                let mut call = (**call).clone();
                 call.args = call.args.iter().map(|v| self.named(function, v, depth + 1)).collect();
-                Value::Call(call)
+                Value::Call(call.into())
             }
             Value::Operation(op, parts) => {
                 Value::Operation(op.clone(), parts.iter().map(|v| self.named(function, v, depth + 1)).collect())

@@ -144,7 +144,10 @@ fn taken(cx: &Context<'_>, id: FunctionId, r: &Reached) -> Option<Value> {
 }
 
 fn table_value(table: &str) -> Value {
-    Value::Operation("table".into(), vec![Value::str(table.rsplit('.').next().unwrap_or(table).to_ascii_lowercase())])
+    Value::Operation(
+        "table".into(),
+        vec![Value::str(table.rsplit('.').next().unwrap_or(table).to_ascii_lowercase())].into(),
+    )
 }
 
 /// The key that the server knows: that of the set or hash whose member or field is meant.

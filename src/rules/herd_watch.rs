@@ -74,7 +74,7 @@ fn below(cx: &Context<'_>, lock: &Lock, function: FunctionId, look: &Look) -> bo
 
 fn text(value: &Value) -> Option<String> {
     let known = matches!(value, Value::Const(_) | Value::Template(_) | Value::TypeField(..));
-    known.then(|| lock::show(&Value::Template(vec![Piece::Hole(value.clone())])))
+    known.then(|| lock::show(&Value::Template(vec![Piece::Hole(value.clone())].into())))
 }
 
 /// Whether the list of children is used to find who comes first: it is sorted, or its smallest is taken.

@@ -257,7 +257,7 @@ impl Url {
             [] => Value::Unknown,
             [Piece::Text(text)] => Value::str(text.clone()),
             [Piece::Hole(value)] => value.clone(),
-            _ => Value::Template(pieces),
+            _ => Value::Template(pieces.into()),
         }
     }
 }

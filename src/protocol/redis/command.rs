@@ -93,7 +93,7 @@ pub enum Reading {
 /// The key that stands for one field of a hash or one member of a set: `field(key, name)`. Its first operand is the
 /// server's key, which an EXPIRE goes by.
 pub fn member(key: Value, name: Value) -> Value {
-    Value::Operation("field".into(), vec![key, name])
+    Value::Operation("field".into(), vec![key, name].into())
 }
 
 impl Command {

@@ -3,7 +3,7 @@
 use super::Binds;
 use super::query::Query;
 use super::text::bounded;
-use crate::ir::{CallValue, Lit, Piece, Ty, Value};
+use crate::ir::{CallValue, Lit, Piece, Shared, Ty, Value};
 use crate::model::{Match, Models, Role, Row, Versions};
 use crate::source::Span;
 
@@ -169,7 +169,7 @@ impl Builder<'_> {
             }
             (Built::Statement(mut s), Role::StatementText) => {
                 let mut pieces = match s.text {
-                    Value::Template(pieces) => pieces,
+                    Value::Template(pieces) => Shared::take(pieces),
                     text => vec![Piece::Hole(text)],
                 };
                 if row.what.as_deref() == Some("bind") {
@@ -178,7 +178,7 @@ impl Builder<'_> {
                 } else {
                     pieces.push(Piece::Hole(value.unwrap_or(Value::Unknown)));
                 }
-                s.text = Value::Template(pieces);
+                s.text = Value::Template(pieces.into());
                 Built::Statement(s)
             }
             (Built::Statement(mut s), Role::Statement) => {

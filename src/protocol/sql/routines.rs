@@ -142,9 +142,9 @@ fn substitute(value: &Value, args: &[Value], depth: usize) -> Value {
         }
         Value::Operation(op, list) => Value::Operation(op.clone(), list.iter().map(sub).collect()),
         Value::Call(call) => {
-            let mut call = call.clone();
+            let mut call = (**call).clone();
             call.args = call.args.iter().map(sub).collect();
-            Value::Call(call)
+            Value::Call(call.into())
         }
         Value::Join(list) => list.iter().map(sub).reduce(Value::join).unwrap_or(Value::Unknown),
         other => other.clone(),

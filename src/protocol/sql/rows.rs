@@ -302,7 +302,11 @@ fn condition(reading: &Reading<'_>, table: &Table, part: &Expr, prefix: &str, ou
                 out.push((column, format!("{prefix}{}", mirrored(op)), value(l)));
             } else if let Some(column) = first_column(reading, table, l).or_else(|| first_column(reading, table, r)) {
                 // `coalesce(version, 0) = $1`, `locked_at + interval '1 min' < now()`.
-                out.push((column, format!("{prefix}{op}"), Value::Operation(op.clone(), vec![value(l), value(r)])));
+                out.push((
+                    column,
+                    format!("{prefix}{op}"),
+                    Value::Operation(op.clone(), vec![value(l), value(r)].into()),
+                ));
             }
         }
         ExprKind::Unary(op, x) if op.starts_with("is ") => {

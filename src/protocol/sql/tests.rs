@@ -192,7 +192,8 @@ fn writes_and_their_guards() {
     assert_eq!(safety("INSERT INTO t (a) VALUES ($1) ON CONFLICT DO NOTHING"), Safety::Unique);
     let upsert = "INSERT INTO t (id, older) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET older = excluded.older WHERE t.older < excluded.older";
     assert_eq!(safety(upsert), Safety::Conditions(vec![("older".into(), "<".into(), Value::Param(1))]));
-    let text = Value::Template(vec![Piece::Text("UPDATE t SET a = 1 WHERE ".into()), Piece::Hole(Value::Param(0))]);
+    let text =
+        Value::Template(vec![Piece::Text("UPDATE t SET a = 1 WHERE ".into()), Piece::Hole(Value::Param(0))].into());
     let place = |_: Range<usize>| Span::new(FileId(0), 0, 0);
     let request = Request {
         text: &text,
@@ -211,14 +212,17 @@ fn writes_and_their_guards() {
 
 #[test]
 fn holes_become_values() {
-    let text = Value::Template(vec![
-        Piece::Text("SELECT pg_advisory_lock(".into()),
-        Piece::Hole(Value::Param(3)),
-        Piece::Text(", hashtext('job:".into()),
-        Piece::Hole(Value::Param(4)),
-        Piece::Text("')) FROM ".into()),
-        Piece::Hole(Value::str("x")),
-    ]);
+    let text = Value::Template(
+        vec![
+            Piece::Text("SELECT pg_advisory_lock(".into()),
+            Piece::Hole(Value::Param(3)),
+            Piece::Text(", hashtext('job:".into()),
+            Piece::Hole(Value::Param(4)),
+            Piece::Text("')) FROM ".into()),
+            Piece::Hole(Value::str("x")),
+        ]
+        .into(),
+    );
     let text = Text::of(&text).unwrap();
     assert!(text.sql.ends_with("FROM x"));
     assert_eq!(text.holes, [Value::Param(3), Value::Param(4)]);

@@ -2,7 +2,7 @@
 
 use crate::frontend::sql::ast::{Expr, ExprKind, Function, Param};
 use crate::frontend::sql::tokens::{hole, hole_index};
-use crate::ir::{At, CallValue, Lit, Piece, Value};
+use crate::ir::{At, CallValue, Lit, Piece, Shared, Value};
 use std::collections::BTreeMap;
 
 /// SQL text made of a value: constant parts as they are, every other part one hole character.
@@ -93,8 +93,8 @@ impl Text {
         }
         match <[Piece; 1]>::try_from(pieces) {
             Ok([Piece::Hole(value)]) => value,
-            Ok([piece]) => Value::Template(vec![piece]),
-            Err(pieces) => Value::Template(pieces),
+            Ok([piece]) => Value::Template(vec![piece].into()),
+            Err(pieces) => Value::Template(pieces.into()),
         }
     }
 }
@@ -170,7 +170,7 @@ pub(super) fn value(text: &Text, binds: &Binds, e: &Expr) -> Value {
 }
 
 fn call_value(name: &str, args: Vec<Value>) -> Value {
-    Value::Call(Box::new(CallValue {
+    Value::Call(Shared::from(CallValue {
         name: format!("sql::{name}"),
         receiver: String::new(),
         args,
@@ -236,11 +236,11 @@ fn value_at(text: &Text, binds: &Binds, e: &Expr, depth: usize) -> Value {
             }
             match pieces.as_slice() {
                 [Piece::Text(a), Piece::Text(b)] => Value::str(format!("{a}{b}")),
-                _ => Value::Template(pieces),
+                _ => Value::Template(pieces.into()),
             }
         }
-        ExprKind::Binary(op, l, r) => Value::Operation(op.clone(), vec![sub(l), sub(r)]),
-        ExprKind::Unary(op, x) => Value::Operation(op.clone(), vec![sub(x)]),
+        ExprKind::Binary(op, l, r) => Value::Operation(op.clone(), vec![sub(l), sub(r)].into()),
+        ExprKind::Unary(op, x) => Value::Operation(op.clone(), vec![sub(x)].into()),
         ExprKind::Query(_) | ExprKind::Star | ExprKind::Opaque => Value::Unknown,
     }
 }

@@ -1,7 +1,7 @@
 //! What a path through a script knows at a command: owner checks, absence, expiry; and what the script answers.
 
 use super::term::{Event, Path, State, Term};
-use crate::ir::{At, CallValue, EffectKind, Value};
+use crate::ir::{At, CallValue, EffectKind, Shared, Value};
 use crate::protocol::redis::WireReply;
 
 /// What a command does on one path.
@@ -34,7 +34,7 @@ pub enum Expiry {
 
 /// A server-side value that is no constant.
 pub fn call(name: &str, args: Vec<Value>) -> Value {
-    Value::Call(Box::new(CallValue {
+    Value::Call(Shared::from(CallValue {
         name: name.to_owned(),
         receiver: String::new(),
         args,

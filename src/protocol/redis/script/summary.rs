@@ -476,7 +476,7 @@ impl Reader<'_> {
             Term::Apply(name, list) => {
                 let list: Vec<Value> = list.iter().map(|term| self.value(term)).collect();
                 if matches!(name.as_str(), "+" | "-" | "*" | "/") {
-                    Value::Operation(name.clone(), list)
+                    Value::Operation(name.clone(), list.into())
                 } else {
                     call(name, list)
                 }
