@@ -121,19 +121,27 @@ pub struct Locks {
     pub releases: Vec<Use>,
     /// Renewals and expiries.
     pub prolongs: Vec<Use>,
-    by_id: BTreeMap<UseId, usize>,
-    release_by_id: BTreeMap<UseId, usize>,
+    by_id: ByUse,
+    release_by_id: ByUse,
+}
+
+/// Uses by the calls that lead to them: effects and indices.
+type ByUse = BTreeMap<Vec<Site>, Vec<(u32, usize)>>;
+
+/// The use that the innermost calls of `via` lead to.
+fn found(uses: &ByUse, via: &[Site], effect: u32) -> Option<usize> {
+    (0..via.len()).find_map(|i| uses.get(&via[i..])?.iter().find(|(e, _)| *e == effect).map(|(_, index)| *index))
 }
 
 impl Locks {
     /// The lock that an acquisition seen by the path search is.
     pub fn of(&self, via: &[Site], effect: u32) -> Option<usize> {
-        (0..via.len()).find_map(|i| self.by_id.get(&(via[i..].to_vec(), effect)).copied())
+        found(&self.by_id, via, effect)
     }
 
     /// The release use that a release seen by the path search is.
     pub fn release_of(&self, via: &[Site], effect: u32) -> Option<usize> {
-        (0..via.len()).find_map(|i| self.release_by_id.get(&(via[i..].to_vec(), effect)).copied())
+        found(&self.release_by_id, via, effect)
     }
 
     /// Finds all uses, pairs them and decides.
@@ -142,7 +150,7 @@ impl Locks {
         for used in uses(a, include_tests) {
             match &used.effect.kind {
                 EffectKind::Acquire(_) => {
-                    locks.by_id.insert(used.id.clone(), locks.locks.len());
+                    locks.by_id.entry(used.id.0.clone()).or_default().push((used.id.1, locks.locks.len()));
                     locks.locks.push(Lock {
                         taken: used,
                         decision: Decision::Claim,
@@ -152,7 +160,7 @@ impl Locks {
                     });
                 }
                 EffectKind::Release(_) => {
-                    locks.release_by_id.insert(used.id.clone(), locks.releases.len());
+                    locks.release_by_id.entry(used.id.0.clone()).or_default().push((used.id.1, locks.releases.len()));
                     locks.releases.push(used);
                 }
                 _ => locks.prolongs.push(used),
@@ -300,10 +308,11 @@ impl Evidence {
                 }
             }
         }
-        for (id, index) in &locks.by_id {
-            let origin = Origin { site: id.0[id.0.len() - 1], effect: id.1 };
-            if log.retried.contains(&origin) {
-                evidence.retried.insert(*index);
+        for (via, uses) in &locks.by_id {
+            for (effect, index) in uses {
+                if log.retried.contains(&Origin { site: via[via.len() - 1], effect: *effect }) {
+                    evidence.retried.insert(*index);
+                }
             }
         }
         evidence

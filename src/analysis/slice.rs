@@ -1,6 +1,7 @@
 //! Backward data dependence inside one function, and order on its control flow.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
 
 use super::flow::{bound, reads, tested};
 use crate::ir::{
@@ -10,29 +11,50 @@ use crate::ir::{
 /// Data dependences of one function.
 pub struct Slice<'f> {
     f: &'f Function,
-    defs: BTreeMap<Var, Vec<&'f Op>>,
-    binds: BTreeMap<Var, Vec<&'f Operand>>,
+    index: OnceCell<Index<'f>>,
 }
 
-impl<'f> Slice<'f> {
-    /// Collects the definitions of `f`.
-    pub fn of(f: &'f Function) -> Self {
-        let mut slice = Slice { f, defs: BTreeMap::new(), binds: BTreeMap::new() };
-        for (_, op) in f.ops() {
-            if let Some(dst) = op.dst {
-                slice.defs.entry(dst).or_default().push(op);
-            }
-        }
+/// Definitions by variable, each in the order of the function.
+struct Index<'f> {
+    defs: Vec<(Var, &'f Op)>,
+    binds: Vec<(Var, &'f Operand)>,
+}
+
+impl<'f> Index<'f> {
+    fn of(f: &'f Function) -> Self {
+        let mut defs: Vec<(Var, &'f Op)> = f.ops().filter_map(|(_, op)| Some((op.dst?, op))).collect();
+        let mut binds = Vec::new();
         for edge in f.blocks.iter().flat_map(|b| &b.edges) {
             if let Guard::Matches(operand, pattern) = &edge.guard {
                 let mut vars = Vec::new();
                 bound(pattern, &mut vars);
-                for var in vars {
-                    slice.binds.entry(var).or_default().push(operand);
-                }
+                binds.extend(vars.into_iter().map(|var| (var, operand)));
             }
         }
-        slice
+        defs.sort_by_key(|(var, _)| *var);
+        binds.sort_by_key(|(var, _)| *var);
+        Index { defs, binds }
+    }
+}
+
+/// The entries of one variable in a list sorted by variable.
+fn entries<'a, T: Copy>(list: &'a [(Var, T)], var: Var) -> impl Iterator<Item = T> + 'a {
+    let start = list.partition_point(|(v, _)| *v < var);
+    list[start..].iter().take_while(move |(v, _)| *v == var).map(|(_, item)| *item)
+}
+
+impl<'f> Slice<'f> {
+    /// The slice of `f`; its definitions are collected when first asked for.
+    pub fn of(f: &'f Function) -> Self {
+        Slice { f, index: OnceCell::new() }
+    }
+
+    fn defs(&self, var: Var) -> impl Iterator<Item = &'f Op> + '_ {
+        entries(&self.index.get_or_init(|| Index::of(self.f)).defs, var)
+    }
+
+    fn binds(&self, var: Var) -> impl Iterator<Item = &'f Operand> + '_ {
+        entries(&self.index.get_or_init(|| Index::of(self.f)).binds, var)
     }
 
     /// All variables that the value of `operand` can come from.
@@ -43,10 +65,10 @@ impl<'f> Slice<'f> {
             if !seen.insert(var) {
                 continue;
             }
-            for op in self.defs.get(&var).into_iter().flatten() {
+            for op in self.defs(var) {
                 reads(op, |x| work.extend(var_of(x)));
             }
-            work.extend(self.binds.get(&var).into_iter().flatten().filter_map(|x| var_of(x)));
+            work.extend(self.binds(var).filter_map(var_of));
         }
         seen
     }
@@ -55,7 +77,7 @@ impl<'f> Slice<'f> {
     pub fn comparisons(&self, operand: &Operand) -> Vec<(&'f Operand, &'f Operand)> {
         let mut out = Vec::new();
         for var in self.sources(operand) {
-            for op in self.defs.get(&var).into_iter().flatten() {
+            for op in self.defs(var) {
                 match &op.kind {
                     OpKind::Let(Rvalue::Binary(BinaryOp::Eq | BinaryOp::Ne, a, b)) => out.push((a, b)),
                     OpKind::Call(call) if call.args.len() == 2 => {
@@ -77,26 +99,26 @@ impl<'f> Slice<'f> {
 
     /// Closures that take part in computing `operand`.
     pub fn closures(&self, operand: &Operand) -> Vec<FunctionId> {
-        let made = |op: &&'f Op| match &op.kind {
+        let made = |op: &'f Op| match &op.kind {
             OpKind::Let(Rvalue::Closure(id, _)) => Some(*id),
             _ => None,
         };
-        self.sources(operand).iter().flat_map(|v| self.defs.get(v).into_iter().flatten()).filter_map(made).collect()
+        self.sources(operand).iter().flat_map(|v| self.defs(*v)).filter_map(made).collect()
     }
 
     /// Calls that take part in computing `operand`.
     pub fn calls(&self, operand: &Operand) -> Vec<&'f Call> {
-        let made = |op: &&'f Op| match &op.kind {
+        let made = |op: &'f Op| match &op.kind {
             OpKind::Call(call) => Some(&**call),
             _ => None,
         };
-        self.sources(operand).iter().flat_map(|v| self.defs.get(v).into_iter().flatten()).filter_map(made).collect()
+        self.sources(operand).iter().flat_map(|v| self.defs(*v)).filter_map(made).collect()
     }
 
     /// As [`Slice::comparisons`], orderings (`<`, `>=`) included.
     pub fn relations(&self, operand: &Operand) -> Vec<(&'f Operand, &'f Operand)> {
         let mut out = self.comparisons(operand);
-        for op in self.sources(operand).iter().flat_map(|v| self.defs.get(v).into_iter().flatten()) {
+        for op in self.sources(operand).iter().flat_map(|v| self.defs(*v)) {
             if let OpKind::Let(Rvalue::Binary(BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge, a, b)) =
                 &op.kind
             {

@@ -76,9 +76,9 @@ pub(super) fn load(listing: &Listing, root: &Path, clients: &BTreeSet<String>) -
             }
         }
     }
-    paths.extend(
-        above.iter().map(|dir| dir.join("Cargo.toml")).filter(|p| !listing.manifests.contains(p) && p.is_file()),
-    );
+    let above = above.iter().map(|dir| dir.join("Cargo.toml"));
+    let further: Vec<PathBuf> = above.filter(|p| !paths.contains(p) && p.is_file()).collect();
+    paths.extend(further);
     let read = |path: &PathBuf| -> Result<Manifest, Problem> {
         let problem = |message: String| Problem {
             path: report_path(root, path),

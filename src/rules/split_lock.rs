@@ -1,6 +1,7 @@
 //! `split-lock`: when one store cannot be asked, the section runs under a lock of another one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::rc::Rc;
 
 use crate::analysis::database;
 use crate::analysis::lock::Decision;
@@ -27,9 +28,13 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
 /// Findings by arm, each with the lock that fails and the function that falls back to another one.
 pub fn found(cx: &Context<'_>) -> BTreeMap<Span, (Finding, (usize, FunctionId))> {
     let mut ways: BTreeMap<FunctionId, Vec<(usize, Went)>> = BTreeMap::new();
+    // A search comes to a block once for each state; what counts here is the same for most of them.
+    let mut seen = HashSet::new();
     for went in &cx.analyzer.log.borrow().went {
-        if let Some(lock) = section_lock(cx, &went.lock)
+        let way = (went.function, Rc::as_ptr(&went.lock), went.status, went.block, went.arm, went.other, went.proven);
+        if seen.insert(way)
             && cx.judged(went.function)
+            && let Some(lock) = section_lock(cx, &went.lock)
         {
             ways.entry(went.function).or_default().push((lock, went.clone()));
         }
@@ -40,11 +45,18 @@ pub fn found(cx: &Context<'_>) -> BTreeMap<Span, (Finding, (usize, FunctionId))>
         for way in ways.iter().filter(|(_, w)| w.status == Status::Held) {
             held.entry(way.1.block).or_default().push(way);
         }
+        // The arm that led to where a lock is taken with another one failed.
+        let mut arms: BTreeMap<(usize, BlockId), Span> = BTreeMap::new();
+        for (lock, way) in ways.iter().filter(|(_, w)| w.status == Status::Failed) {
+            if let Some(span) = way.arm {
+                arms.entry((*lock, way.block)).and_modify(|known| *known = span.min(*known)).or_insert(span);
+            }
+        }
         let done = Done::of(cx, function);
         for (first, failed) in ways.iter().filter(|(_, w)| w.status == Status::Failed && w.other && w.proven) {
             let there = held.get(&failed.block).into_iter().flatten();
             for (second, other) in there.filter(|(lock, w)| lock != first && two_stores(cx, &failed.lock, &w.lock)) {
-                let Some(arm) = arm(&ways, *first, other) else { continue };
+                let Some(&arm) = arms.get(&(*first, other.lock.via[0].at.block)) else { continue };
                 if let Some(section) = section(cx, &ways, &done, (*first, failed), *second) {
                     by_arm
                         .entry(arm)
@@ -54,13 +66,6 @@ pub fn found(cx: &Context<'_>) -> BTreeMap<Span, (Finding, (usize, FunctionId))>
         }
     }
     by_arm
-}
-
-/// The arm that led to where the second lock is taken with the first one failed.
-fn arm(ways: &[(usize, Went)], first: usize, second: &Went) -> Option<Span> {
-    let taken = second.lock.via[0].at.block;
-    let there = |(lock, w): &&(usize, Went)| *lock == first && w.status == Status::Failed && w.block == taken;
-    ways.iter().filter(there).filter_map(|(_, w)| w.arm).min()
 }
 
 /// The lock, if it is one under which a section runs: rows of a statement are not.
