@@ -10,6 +10,7 @@ mod explore;
 pub mod fate;
 mod flow;
 mod home;
+mod lifted;
 pub mod lock;
 mod names;
 pub mod probe;

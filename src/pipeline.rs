@@ -210,13 +210,16 @@ fn analyse<T>(
             Confidence::Medium | Confidence::Low => Confidence::Low,
         };
     }
-    let Known { program, problems, stats, .. } = known;
+    let Known { mut program, problems, stats, .. } = known;
     let unjudged = if options.include_tests {
         Vec::new()
     } else {
         program.functions.iter().filter(|f| f.test).map(|f| f.whole).collect()
     };
-    (Outcome { findings, problems, stats, locks, unjudged, sources: program.sources }, seen)
+    let outcome = Outcome { findings, problems, stats, locks, unjudged, sources: std::mem::take(&mut program.sources) };
+    // Millions of small parts: they are given back while the report is written, or not at all when the process ends first.
+    std::thread::spawn(move || drop(program));
+    (outcome, seen)
 }
 
 /// Explores the program and asks every rule.

@@ -403,10 +403,8 @@ impl<'p> Explorer<'_, 'p> {
 
     fn free(&mut self, at: OpRef, call: &Call, target: FunctionId, freed: &[Rc<Freed>], state: &mut State) {
         for freed in freed {
-            let mut release = freed.release.clone();
-            release.key = self.a.rebase(&release.key, call, self.id, target);
-            let via = self.through(at, &freed.via);
-            self.release(Freed { release, origin: freed.origin, via }, state);
+            let freed = self.lift_freed((at, call), target, freed);
+            self.release(freed, state);
         }
     }
 
@@ -435,14 +433,7 @@ impl<'p> Explorer<'_, 'p> {
         let mut val = Val { shape: outcome.ret.clone(), reply, carries: Vec::new() };
         self.free(at, call, target, &outcome.freed, &mut state);
         for (held, status, carry) in &outcome.acquired {
-            let mut acquire = held.acquire.clone();
-            acquire.key = self.a.rebase(&acquire.key, call, self.id, target);
-            acquire.token = self.a.rebase(&acquire.token, call, self.id, target);
-            if let crate::ir::Ttl::After(value, unit) = &acquire.ttl {
-                acquire.ttl = self.a.ttl(self.a.rebase(value, call, self.id, target), *unit);
-            }
-            let via = self.through(at, &held.via);
-            let lock = self.intern(Held { acquire, origin: held.origin, via, certainty: held.certainty, dst });
+            let lock = self.lift_held((at, call), dst, target, held);
             self.note_again(lock, &state);
             state.locks.insert(lock, *status);
             state.stale.remove(&lock);
@@ -472,7 +463,7 @@ impl<'p> Explorer<'_, 'p> {
         }
     }
 
-    fn through(&self, at: OpRef, via: &[crate::ir::Site]) -> Vec<crate::ir::Site> {
+    pub(super) fn through(&self, at: OpRef, via: &[crate::ir::Site]) -> Vec<crate::ir::Site> {
         std::iter::once(self.site(at)).chain(via.iter().copied()).collect()
     }
 

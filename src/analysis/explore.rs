@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::Analyzer;
 use super::flow::{self, Flow};
+use super::lifted::Lifted;
 use super::probe::Probe;
 use super::shapes::{self, Tri};
 use super::state::{State, Val};
@@ -35,6 +36,8 @@ pub(super) struct Explorer<'a, 'p> {
     went: BTreeSet<(u16, Status, BlockId, Option<Span>, bool, bool)>,
     /// Blocks entered without any acquisition, behind an arm that found nothing to acquire with.
     untried: BTreeSet<(BlockId, Span)>,
+    /// What callees' summaries say, in this function's terms.
+    pub(super) lifted: Lifted,
     /// A question asked of this exploration alone.
     pub(super) probe: Option<Probe>,
 }
@@ -66,6 +69,7 @@ impl<'a, 'p> Explorer<'a, 'p> {
             passed: BTreeSet::new(),
             went: BTreeSet::new(),
             untried: BTreeSet::new(),
+            lifted: Lifted::default(),
             probe: None,
         }
     }
