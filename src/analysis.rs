@@ -128,6 +128,8 @@ pub struct Analyzer<'p> {
     carries: RefCell<BTreeMap<String, Option<Carry>>>,
     worth: RefCell<HashMap<FunctionId, bool>>,
     idle: Rc<Summary>,
+    /// Functions with too many paths for a probe.
+    wide: RefCell<BTreeSet<FunctionId>>,
     /// What was seen.
     pub log: RefCell<Log>,
 }
@@ -146,6 +148,7 @@ impl<'p> Analyzer<'p> {
             carries: RefCell::default(),
             worth: RefCell::default(),
             idle: Rc::new(Summary::idle()),
+            wide: RefCell::default(),
             log: RefCell::default(),
         };
         for (id, f) in program.functions() {

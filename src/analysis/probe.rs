@@ -52,6 +52,10 @@ impl Analyzer<'_> {
     /// Walks `function` with the call at `read` answering `shape`, and looks for the call at `write`. Without a read the
     /// walk counts from the beginning.
     pub fn probe(&self, function: FunctionId, read: Option<(OpRef, Shape)>, write: Option<OpRef>) -> Seen {
+        // Another question to a function with too many paths would only cost as much again.
+        if self.wide.borrow().contains(&function) {
+            return Seen { cut: true, ..Seen::default() };
+        }
         // What a probe meets under a given answer is no observation of the program.
         let kept = self.log.take();
         let mut explorer = Explorer::new(self, function);
@@ -61,6 +65,9 @@ impl Analyzer<'_> {
         explorer.walk(start);
         let mut seen = explorer.probe.take().map(|probe| probe.seen).unwrap_or_default();
         seen.cut = explorer.incomplete;
+        if seen.cut {
+            self.wide.borrow_mut().insert(function);
+        }
         self.log.replace(kept);
         seen
     }
