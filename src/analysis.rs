@@ -19,6 +19,7 @@ mod shapes;
 pub mod slice;
 mod state;
 pub mod summary;
+mod told;
 mod wire;
 
 pub use reach::MAX_REACHED;

@@ -250,6 +250,8 @@ impl<'p> Explorer<'_, 'p> {
         args: &[Operand],
         state: State,
     ) -> Vec<State> {
+        let own = self.of_its_type(call, targets, &state);
+        let targets = own.as_slice();
         let vals: Vec<Val> = args.iter().map(|x| self.operand(&state, x)).collect();
         let informed = vals.iter().any(|v| shapes::informative(&v.shape) || v.reply);
         let live: Vec<FunctionId> = targets

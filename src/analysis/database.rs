@@ -250,7 +250,7 @@ pub fn open_at(a: &Analyzer<'_>, handle: &Handle, taken: Site, at: Site) -> bool
         _ => return false,
     };
     let ends = |at: OpRef, op: &Op| match &op.kind {
-        OpKind::Drop(v) => Some(*v) == var,
+        OpKind::Drop(v) => var.is_some_and(|var| *v == var || rooted(f, *v) == rooted(f, var)),
         OpKind::Call(call) => {
             let site = Site { function: taken.function, at };
             ends_here(a, site, call, handle)
@@ -283,7 +283,14 @@ pub fn open_at(a: &Analyzer<'_>, handle: &Handle, taken: Site, at: Site) -> bool
 /// Whether a call commits or rolls back, itself or below, on this connection or one that is not known.
 fn ends_here(a: &Analyzer<'_>, site: Site, call: &Call, handle: &Handle) -> bool {
     let over = |effect: &Effect| matches!(effect.kind, EffectKind::Commit | EffectKind::Rollback);
-    let known = |h: &Handle| h.identity != Value::Unknown && h.identity != handle.identity;
+    // `let mut tx = match pool.begin().await { Ok(tx) => tx, .. }` has two names.
+    let one = |value: &Value| match value {
+        Value::Local(f, v) if *f == site.function => {
+            Value::Local(*f, rooted(a.program.function(*f), Var(*v)).map_or(*v, |v| v.0))
+        }
+        other => other.clone(),
+    };
+    let known = |h: &Handle| h.identity != Value::Unknown && one(&h.identity) != one(&handle.identity);
     match &call.effect {
         Some(trip) => trip.effects.iter().any(over) && !known(&trip.handle),
         None => call.targets.iter().any(|target| {
@@ -293,6 +300,11 @@ fn ends_here(a: &Analyzer<'_>, site: Site, call: &Call, handle: &Handle) -> bool
             })
         }),
     }
+}
+
+/// The variable that another one is a binding or view of.
+fn rooted(f: &Function, var: Var) -> Option<Var> {
+    protocol::root(f, &Operand::Var(var, Use::Ref))
 }
 
 /// Whether the operand gives the connection in `var` away.

@@ -51,9 +51,12 @@ impl<'a, 'p> Explorer<'a, 'p> {
         for (var, shape) in f.params.iter().chain(&f.captures).zip(&key.known) {
             start.set(*var, Val::of(shape.clone()));
         }
+        let seen = a.log.borrow().observations.len();
         explorer.walk(start);
         explorer.note_passed();
-        Summary { outcomes: explorer.outcomes, incomplete: explorer.incomplete }
+        let mut outcomes = std::mem::take(&mut explorer.outcomes);
+        explorer.told(&mut outcomes, seen);
+        Summary { outcomes, incomplete: explorer.incomplete }
     }
 
     pub(super) fn new(a: &'a Analyzer<'p>, id: FunctionId) -> Self {
@@ -111,7 +114,8 @@ impl<'a, 'p> Explorer<'a, 'p> {
 
     /// Remembers that a block, or a closure by its first one, runs in this state.
     pub(super) fn pass(&mut self, id: FunctionId, block: BlockId, state: &State) {
-        for (lock, status) in state.locks.iter().filter(|(lock, _)| !state.stale.contains(lock)) {
+        let here = |lock: &u16, status: &Status| !state.stale.contains(lock) || *status == Status::Held;
+        for (lock, status) in state.locks.iter().filter(|(lock, status)| here(lock, status)) {
             match status {
                 Status::Failed => {}
                 status => {
@@ -217,8 +221,7 @@ impl<'a, 'p> Explorer<'a, 'p> {
             if edge.kind == EdgeKind::Back {
                 // What the next round does is not let through by an arm of this one.
                 next.arm = None;
-                let over = next.locks.iter().filter(|(_, s)| matches!(s, Status::Lost | Status::Failed));
-                next.stale = over.map(|(lock, _)| *lock).collect();
+                self.over_the_back_edge(block, edge.to, &mut next);
             }
             work.push_back((edge.to, next));
             if answer == Tri::Yes {

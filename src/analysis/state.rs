@@ -67,7 +67,7 @@ pub struct State {
     env: BTreeMap<Var, Val>,
     /// World of each acquisition (index into the explorer's table).
     pub locks: BTreeMap<u16, Status>,
-    /// Acquisitions lost or failed in an earlier round of a loop and not tried again in this one.
+    /// Acquisitions of an earlier round of a loop that this one has not tried again: lost, failed, or not given back.
     pub stale: BTreeSet<u16>,
     /// Releases of what the caller may hold (index into the explorer's table).
     pub freed: BTreeSet<u16>,
@@ -130,6 +130,11 @@ impl State {
     /// Forgets what is not live.
     pub fn keep(&mut self, live: &BTreeSet<Var>) {
         self.env.retain(|var, val| live.contains(var) || !val.carries.is_empty());
+    }
+
+    /// Whether a variable of `live` stems from the reply of a lock operation or stands for a lock.
+    pub fn remembers(&self, live: &BTreeSet<Var>) -> bool {
+        self.env.iter().any(|(var, val)| !val.carries.is_empty() || live.contains(var) && val.reply)
     }
 
     /// Sets the world of every acquisition in `list` that is held.

@@ -192,6 +192,9 @@ impl<'p> Explorer<'_, 'p> {
                 let mut s = state;
                 for arg in &call.args {
                     if let Shape::Closure(id) = self.operand(&s, arg).shape {
+                        if let Some(own) = self.given_claims(id, &s) {
+                            self.observe_reached(at, call, &[id], &own);
+                        }
                         self.background(id, &mut s);
                     }
                 }

@@ -7,7 +7,7 @@ use crate::analysis::lock::Decision;
 use crate::analysis::slice::Slice;
 use crate::analysis::summary::{Leaving, Status};
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::ir::{EffectKind, Exit, LockKind, OpKind, OpRef, Operand, Shape, Ttl, Use};
+use crate::ir::{EffectKind, Exit, LockKind, OpRef, Operand, Shape, Ttl, Use};
 use crate::rule::{Context, Group, Rule};
 
 /// The rule.
@@ -44,7 +44,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         }
         // An answer that the function also gives when it does not hold the lock: no caller can know better.
         let lost: Vec<&Shape> = exits.iter().filter(|e| e.status == Status::Lost).map(|e| &e.ret).collect();
-        let silent = |e: &&&Leaving| leaks(e, &lost) && !own_error(cx, e) && !after_renewal(cx, e) && !guarded(cx, e);
+        let silent = |e: &&&Leaving| leaks(e, &lost) && !after_renewal(cx, e) && !guarded(cx, e);
         let mut leaks: Vec<&&Leaving> = exits.iter().filter(silent).collect();
         leaks.sort_by_key(|e| e.at);
         leaks.dedup_by_key(|e| e.at);
@@ -87,14 +87,6 @@ fn guarded(cx: &Context<'_>, exit: &Leaving) -> bool {
     let Some(dst) = exit.lock.dst else { return false };
     let made = cx.program.receiver(exit.function, &Operand::Var(dst, Use::Ref));
     cx.analyzer.frees_by_drop(&made)
-}
-
-/// The exit hands on an error of the helper that takes the lock, after it was won: what is wrong there is the helper's.
-fn own_error(cx: &Context<'_>, exit: &Leaving) -> bool {
-    let (Some(at), Some(taken)) = (exit.at, exit.lock.via.first()) else { return false };
-    let f = cx.program.function(exit.function);
-    let (OpKind::Return(value, _), Some(answer)) = (&f.op(at).kind, f.op(taken.at).dst) else { return false };
-    exit.lock.via.len() > 1 && exit.exit == Exit::Question && Slice::of(f).sources(value).contains(&answer)
 }
 
 /// The exit depends on the answer of a renewal: there the lock is no longer ours, and nothing is left to give back.

@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::setnx_expire;
-use crate::analysis::lock::{Decision, Lock};
+use crate::analysis::lock::{Decision, Lock, words};
 use crate::analysis::origin_call;
 use crate::analysis::slice::Slice;
 use crate::analysis::summary::{Held, Observation, Passed, Status};
 use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{EffectKind, FunctionId, LockKind, OpKind, OpRef, Rvalue, Site, TimeUnit, Ttl};
+use crate::ir::{
+    BlockId, EffectKind, FunctionId, LockKind, OpKind, OpRef, Resource, Rvalue, Site, TimeUnit, Ttl, Value, Write,
+};
+use crate::protocol::sql::table_of;
 use crate::rule::context::proven_held;
 use crate::rule::loops::loops;
 use crate::rule::{Context, Group, Rule};
@@ -84,14 +87,30 @@ fn fixed(cx: &Context<'_>, id: FunctionId, ttl: &Ttl) -> Option<u128> {
 /// Whether the function that holds the lease, or a task that it starts, renews it.
 fn renewed(cx: &Context<'_>, lock: usize, id: FunctionId) -> bool {
     let first = setnx_expire::first_expiry(cx, lock).map(|o| o.origin);
+    let row = cx.locks.locks[lock].acquire().filter(|a| a.kind == LockKind::LeaseRow);
+    let table = row.and_then(|a| table_of(&a.key));
     let item = cx.analyzer.item(id);
     [id, item].into_iter().any(|id| {
         cx.analyzer.reached(id).iter().any(|r| match &r.effect.kind {
             EffectKind::Renew(_) => true,
             EffectKind::Expire(e) => e.ttl != Ttl::Never && first != Some(r.origin),
+            EffectKind::Write(write) => table.is_some_and(|table| moves_the_end(write, table)),
             _ => false,
         })
     })
+}
+
+/// Whether a statement that records something else too moves the end of the leased row's time on.
+fn moves_the_end(write: &Write, table: &str) -> bool {
+    const ENDS: &[&str] = &["until", "expires", "expiry", "expiration", "deadline", "heartbeat"];
+    let later = |v: &Value| match v {
+        Value::Operation(op, parts) => op == "+" && parts.len() == 2,
+        Value::Param(_) | Value::Local(..) | Value::Field(..) => true,
+        _ => false,
+    };
+    let own = matches!(&write.resource, Resource::Table(name) if name.eq_ignore_ascii_case(table));
+    let ends = |column: &String| words(column).iter().any(|w| ENDS.contains(&w.as_str()));
+    own && write.verb == "UPDATE" && write.assigned.iter().zip(&write.values).any(|(c, v)| ends(c) && later(v))
 }
 
 /// Whether the effect happens in a task of its own, which the section does not wait for.
@@ -164,8 +183,16 @@ fn open_ended(cx: &Context<'_>, passed: &Passed) -> Option<Long> {
         .filter(|r| r.function == id && r.lock.via == passed.lock.via && r.status == Status::Held)
         .map(|r| r.freed.via[0].at)
         .collect();
+    // Only where it is held for certain, not wherever it may have been taken before.
+    let held: BTreeSet<BlockId> = log
+        .went
+        .iter()
+        .filter(|w| w.function == id && w.lock.via == passed.lock.via && w.status == Status::Held && w.proven)
+        .map(|w| w.block)
+        .collect();
+    let own = passed.lock.via[0].at;
     let under = |at: OpRef| {
-        passed.won.contains(&(id, at.block))
+        (held.contains(&at.block) || at.block == own.block && at.index > own.index)
             && slice.reaches(passed.lock.via[0].at, at)
             && !given_back.iter().any(|r| slice.reaches(*r, at))
     };

@@ -3,10 +3,14 @@
 use std::collections::BTreeSet;
 
 use crate::analysis::lock::Use;
-use crate::analysis::origin_call;
 use crate::analysis::slice::Slice;
+use crate::analysis::{database, origin_call};
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::ir::{Backend, EffectKind, LockKind, OwnerCheck, Site};
+use crate::ir::{
+    Backend, Effect, EffectKind, FunctionKind, LockKind, Op, OpKind, OpRef, Operand, OwnerCheck, Site, Use as Mode, Var,
+};
+use crate::model::{Models, TypeRole};
+use crate::protocol;
 use crate::rule::answers::{Heed, Lost};
 use crate::rule::{Context, Group, Rule};
 
@@ -25,12 +29,12 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         let EffectKind::Release(r) = &release.effect.kind else { continue };
         let checked = matches!(r.check, OwnerCheck::Token(_))
             || (r.check == OwnerCheck::Server && r.kind == LockKind::Session && !r.all);
-        if !checked || cx.in_drop(release.function) {
+        if !checked || cx.in_drop(release.function) || completes(cx, release) || ends_the_session(cx, release) {
             continue;
         }
         for lost in cx.lost_answers(release, Heed::Logging) {
             if !cx.in_drop(lost.site.function)
-                && !cx.fails_after(lost.site)
+                && !fails(cx, lost.site, 0)
                 && !of_another(cx, release, lost.site)
                 && done.insert(lost.site)
             {
@@ -38,6 +42,47 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             }
         }
     }
+}
+
+/// Whether the statement also records what became of the work: the owner that it compares is its fence, and a row that is no
+/// longer ours keeps what its holder writes.
+fn completes(cx: &Context<'_>, release: &Use) -> bool {
+    let row = matches!(&release.effect.kind, EffectKind::Release(r) if r.kind == LockKind::LeaseRow);
+    let writes = |e: &Effect| matches!(e.kind, EffectKind::Write(_));
+    row && database::trip(cx.analyzer, release.origin().site).is_some_and(|trip| trip.effects.iter().any(writes))
+}
+
+/// Whether the connection is the function's own and not one of a pool: at its end it is closed, and that frees what is
+/// still held, whatever the unlock says.
+fn ends_the_session(cx: &Context<'_>, release: &Use) -> bool {
+    let site = release.origin().site;
+    let session = matches!(&release.effect.kind, EffectKind::Release(r) if r.kind == LockKind::Session);
+    let Some(call) = origin_call(cx.program, site).filter(|_| session) else { return false };
+    let f = cx.program.function(site.function);
+    let slice = Slice::of(f);
+    let bare = |var: Var| {
+        let ty = cx.program.receiver(site.function, &Operand::Var(var, Mode::Ref));
+        let roles = Models::builtin().type_roles(&ty.path);
+        roles.iter().any(|(_, role)| matches!(role, TypeRole::Handle | TypeRole::Dedicated))
+    };
+    call.args.iter().filter_map(|x| protocol::root(f, x)).any(|var| {
+        let own = !f.var(var).by_ref && !f.params.contains(&var) && !f.captures.contains(&var);
+        let closes =
+            |(at, op): (OpRef, &Op)| matches!(op.kind, OpKind::Drop(v) if v == var) && slice.reaches(site.at, at);
+        own && bare(var) && f.ops().any(closes)
+    })
+}
+
+/// Whether everything that follows fails, here or where this helper is called: what went wrong is told.
+fn fails(cx: &Context<'_>, site: Site, depth: u32) -> bool {
+    if cx.fails_after(site) {
+        return true;
+    }
+    let f = cx.program.function(site.function);
+    let callers = cx.program.callers(site.function);
+    let live: Vec<Site> = callers.iter().copied().filter(|s| cx.judged(s.function)).collect();
+    let gives_back_only = f.kind == FunctionKind::Item && (f.ret.is_unit() || f.ret.success().is_unit());
+    gives_back_only && depth < 2 && !live.is_empty() && live.iter().all(|s| fails(cx, *s, depth + 1))
 }
 
 /// Whether the token comes from a look at the lock, not from taking it: who takes away a lock that another left behind does
