@@ -109,6 +109,8 @@ pub fn show(value: &Value) -> String {
             let shown: Vec<String> = fields.iter().map(|(_, v)| show(v)).collect();
             if shown.iter().any(|part| part.contains("..")) { "..".into() } else { format!("({})", shown.join(", ")) }
         }
+        // A key with a type of its own.
+        Value::Aggregate(path, _) if path.len() > 2 => format!("{}(..)", super::shapes::last(path)),
         Value::Call(call) => shown_call(call),
         _ => "..".into(),
     }
