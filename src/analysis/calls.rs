@@ -429,7 +429,8 @@ impl<'p> Explorer<'_, 'p> {
         }
         // Claimed rows that a helper hands on are data: a test of them decides nothing about the lock.
         let data = |(held, status, _): &(Rc<Held>, Status, Option<Carry>)| {
-            *status == Status::Held && matches!(held.acquire.kind, LockKind::Row | LockKind::LeaseRow)
+            let waited = held.acquire.kind == LockKind::Transaction && held.acquire.blocking;
+            *status == Status::Held && (waited || matches!(held.acquire.kind, LockKind::Row | LockKind::LeaseRow))
         };
         let reply = !outcome.acquired.iter().all(data);
         let mut val = Val { shape: outcome.ret.clone(), reply, carries: Vec::new() };

@@ -4,17 +4,18 @@
 //! here is a [`Use`]: a command together with the calls that lead to it from the innermost function in which its key is
 //! definite.
 
+mod evidence;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use super::names::{key, lockish, show, show_resource, summary, words};
 use super::names::{lockish_key, named_renewal};
-use super::owning::owning_types;
 use super::summary::{Origin, Reached, Relation, Status};
 use super::{Analyzer, key_of};
 use crate::ir::{
-    Acquire, AcquireForm, Backend, Effect, EffectKind, Exit, FunctionId, LockKind, OwnerCheck, Piece, Shape, Site,
-    Value,
+    Acquire, AcquireForm, Backend, Effect, EffectKind, FunctionId, LockKind, OwnerCheck, Piece, Site, Value,
 };
+use evidence::Evidence;
 
 /// Calls from the function where a key is definite down to the command, and the effect's index there.
 pub type UseId = (Vec<Site>, u32);
@@ -283,43 +284,6 @@ impl Locks {
     }
 }
 
-/// What the path search saw of each lock.
-#[derive(Default)]
-struct Evidence {
-    carried: BTreeSet<usize>,
-    retried: BTreeSet<usize>,
-    released_well: BTreeSet<usize>,
-    released_failing: BTreeSet<usize>,
-}
-
-impl Evidence {
-    fn of(a: &Analyzer<'_>, locks: &Locks) -> Evidence {
-        let log = a.log.borrow();
-        let mut evidence = Evidence::default();
-        for leaving in &log.leavings {
-            let Some(lock) = locks.of(&leaving.lock.via, leaving.lock.origin.effect) else { continue };
-            if leaving.carried {
-                evidence.carried.insert(lock);
-            }
-            if leaving.status == Status::Released {
-                if leaving.exit == Exit::Return && !matches!(leaving.ret, Shape::Err(_)) {
-                    evidence.released_well.insert(lock);
-                } else {
-                    evidence.released_failing.insert(lock);
-                }
-            }
-        }
-        for (via, uses) in &locks.by_id {
-            for (effect, index) in uses {
-                if log.retried.contains(&Origin { site: via[via.len() - 1], effect: *effect }) {
-                    evidence.retried.insert(*index);
-                }
-            }
-        }
-        evidence
-    }
-}
-
 /// Whether a renewal is of the lease or session that the lock is bound to: there its id is the lock's owner.
 fn by_owner(a: &Analyzer<'_>, lock: &Lock, renewal: &Use) -> Option<Pairing> {
     let acquire = lock.acquire().filter(|x| matches!(x.backend, Backend::Etcd | Backend::Consul))?;
@@ -416,13 +380,12 @@ fn neighbours(a: &Analyzer<'_>, x: FunctionId, y: FunctionId) -> bool {
 /// Lock effects of all live functions at the innermost level with a definite key.
 fn uses(a: &Analyzer<'_>, include_tests: bool) -> Vec<Use> {
     let mut definite: BTreeMap<UseId, Use> = BTreeMap::new();
-    let own = owning_types(a, include_tests);
     for (id, f) in a.program.functions() {
         if (f.test && !include_tests) || !a.relevant(id) {
             continue;
         }
         for reached in a.reached(id).iter() {
-            if let Some(used) = definite_use(a, id, reached, &own) {
+            if let Some(used) = definite_use(a, id, reached) {
                 definite.insert(used.id.clone(), used);
             }
         }
@@ -434,7 +397,7 @@ fn uses(a: &Analyzer<'_>, include_tests: bool) -> Vec<Use> {
         .collect()
 }
 
-fn definite_use(a: &Analyzer<'_>, id: FunctionId, reached: &Reached, own: &BTreeSet<String>) -> Option<Use> {
+fn definite_use(a: &Analyzer<'_>, id: FunctionId, reached: &Reached) -> Option<Use> {
     if !matches!(
         reached.effect.kind,
         EffectKind::Acquire(_) | EffectKind::Release(_) | EffectKind::Renew(_) | EffectKind::Expire(_)
@@ -451,12 +414,7 @@ fn definite_use(a: &Analyzer<'_>, id: FunctionId, reached: &Reached, own: &BTree
         return None;
     }
     let renews = matches!(reached.effect.kind, EffectKind::Expire(_) | EffectKind::Renew(_)) && named_renewal(a, id);
-    let own = |owner: &String| own.contains(owner);
-    let owns = matches!(key, Value::Param(_))
-        && !matches!(reached.effect.kind, EffectKind::Expire(_))
-        && a.program.function(id).owner.as_ref().is_some_and(own);
-    let definite = api || owns || strong(&key) || lockish(a, id) || renews;
-    if !(definite || a.guard_made(id).is_some() || whole_story(a, id, reached)) {
+    if !(api || strong(&key) || lockish(a, id) || renews || a.guard_made(id).is_some() || whole_story(a, id, reached)) {
         return None;
     }
     Some(Use { id: (reached.via.clone(), reached.origin.effect), function: id, effect: reached.effect.clone(), key })

@@ -107,10 +107,13 @@ pub fn show(value: &Value) -> String {
         }
         Value::Aggregate(path, fields) if path == "()" => {
             let shown: Vec<String> = fields.iter().map(|(_, v)| show(v)).collect();
-            if shown.iter().any(|part| part.contains("..")) { "..".into() } else { format!("({})", shown.join(", ")) }
+            if shown.iter().all(|part| part.contains("..")) { "..".into() } else { format!("({})", shown.join(", ")) }
         }
-        // A key with a type of its own.
-        Value::Aggregate(path, _) if path.len() > 2 => format!("{}(..)", super::shapes::last(path)),
+        // One of several: the one that says most.
+        Value::Join(list) => {
+            let shown = list.iter().map(show);
+            shown.min_by_key(|text| (text.matches("..").count(), text.matches('{').count())).unwrap_or("..".into())
+        }
         Value::Call(call) => shown_call(call),
         _ => "..".into(),
     }

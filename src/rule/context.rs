@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use crate::analysis::lock::{self, Lock, Locks, Use};
-use crate::analysis::summary::{Observation, Origin, Relation, Status};
+use crate::analysis::summary::{Held, Observation, Origin, Relation, Status};
 use crate::analysis::{Analyzer, origin_call};
 use crate::finding::{Actor, Confidence, Finding, Label, Severity, Step};
 use crate::ir::{Certainty, EffectKind, FunctionId, Piece, Site, TimeUnit, Ttl, Value};
@@ -51,29 +51,7 @@ impl<'a> Context<'a> {
 impl Context<'_> {
     /// Where a finding about a use stands: the command's own name, or the call that makes its key definite.
     pub fn place(&self, used: &Use) -> Span {
-        let sites = &used.id.0;
-        let mut depth = 0;
-        // A part of the function that was given a name of its own is no helper: there the command is written.
-        while depth + 1 < sites.len() && self.is_part(sites[depth + 1].function, sites[depth].function) {
-            depth += 1;
-        }
-        if depth + 1 == sites.len() { used.effect.span } else { self.op_span(sites[depth]) }
-    }
-
-    /// Whether a function is a part of another one: private, called by it alone, and more than one command long.
-    fn is_part(&self, part: FunctionId, whole: FunctionId) -> bool {
-        let f = self.program.function(part);
-        let alone = self.program.callers(part).iter().all(|site| site.function == whole);
-        let other = self.program.function(whole);
-        alone && !f.public && f.owner_trait.is_none() && f.file() == other.file() && {
-            let store = |kind: &EffectKind| {
-                kind.is_lock() || matches!(kind, EffectKind::Read(_) | EffectKind::Write(_) | EffectKind::External(_))
-            };
-            let reached = self.analyzer.reached(part);
-            let commands: std::collections::BTreeSet<Origin> =
-                reached.iter().filter(|r| store(&r.effect.kind)).map(|r| r.origin).collect();
-            commands.len() > 1
-        }
+        if used.id.0.len() == 1 { used.effect.span } else { self.op_span(used.site()) }
     }
 
     /// The name of the call at a site.
@@ -173,6 +151,19 @@ impl Context<'_> {
         let own = self.show(used.function, lock::key(&used.effect));
         let taken = self.key(lock);
         if own.contains("..") && taken.matches("..").count() < own.matches("..").count() { taken } else { own }
+    }
+
+    /// The key of an acquisition as a function far above it has it, or, if that says more, as the lock is taken.
+    pub fn key_seen(&self, lock: &Lock, function: FunctionId, held: &Held) -> String {
+        let own = self.show(function, &held.acquire.key);
+        if !own.contains("..") {
+            return own;
+        }
+        let taken = self.key(lock);
+        // A place in a helper that gets its key whole says nothing of which key it is.
+        let constant = |text: &str| text.split(['{', '}']).step_by(2).map(str::len).sum::<usize>();
+        let vague = |text: &str| text.matches("..").count();
+        if vague(&taken) < vague(&own) && constant(&taken) >= constant(&own) { taken } else { own }
     }
 
     /// The key of a lock as the function of an observation asks for it: what a caller of a lock module calls its lock, and

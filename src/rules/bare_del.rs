@@ -76,25 +76,42 @@ fn finding(cx: &Context<'_>, release: &Use, lock: &Lock, how: Pairing) -> Findin
     let span = cx.place(release);
     let taken = cx.place(&lock.taken);
     let command = &release.effect.command;
-    let mut f = Finding::new(
-        &RULE,
-        span,
+    let marker = lock.decision == Decision::ClaimWithUndo;
+    let message = if marker {
+        format!(
+            "{command} takes the marker `{key}` back without comparing whose it is: after an expiry it deletes the one that somebody else has set"
+        )
+    } else {
         format!(
             "{command} gives the lock `{key}` back without comparing its owner: after an expiry it deletes the next holder's lock"
-        ),
-    );
+        )
+    };
+    let mut f = Finding::new(&RULE, span, message);
+    if marker {
+        // It has to expire under the work, and the work has to fail after that.
+        f = f.at_most(Severity::Warning);
+    }
     f.confidence = cx.confidence(cx.certainty(release)).min(cx.confidence(cx.certainty(&lock.taken)));
     if how == Pairing::Module {
         f.confidence = f.confidence.min(Confidence::Medium);
     }
-    f.caret = "deletes whoever's lock this is".into();
+    let thing = if marker { "marker" } else { "lock" };
+    f.caret = format!("deletes whoever's {thing} this is");
     f.labels = cx.through(release, "the command");
-    f.label(taken, "the lock is taken here");
+    f.label(taken, if marker { "the marker is set here" } else { "the lock is taken here" });
     let backend = lock.acquire().map_or(Backend::Redis, |a| a.backend);
     f.help = advice::checked_release(backend, &key);
-    f.witness = cx.expiry_story_of(lock, &key);
-    f.step(Actor::A, span, "wakes up, still believing that it holds the lock, and deletes the lock of B");
-    f.step(Actor::B, taken, "works on without a lock, and anybody can take it");
+    if marker {
+        f.step(Actor::A, taken, format!("sets the marker `{key}` and begins"));
+        f.step(Actor::Store, taken, format!("the marker `{key}` expires"));
+        f.step(Actor::B, taken, format!("sets `{key}` for itself and begins as well"));
+        f.step(Actor::A, span, "fails, and deletes the marker of B");
+        f.step(Actor::Store, taken, "knows of no marker: a third one begins while B is at work");
+    } else {
+        f.witness = cx.expiry_story_of(lock, &key);
+        f.step(Actor::A, span, "wakes up, still believing that it holds the lock, and deletes the lock of B");
+        f.step(Actor::B, taken, "works on without a lock, and anybody can take it");
+    }
     f.lock = Some(cx.key(lock));
     f
 }

@@ -85,7 +85,7 @@ struct Entry {
 }
 
 fn finding(cx: &Context<'_>, arm: crate::source::Span, entry: &Entry) -> Finding {
-    let key = cx.show(entry.function, &entry.held.acquire.key);
+    let key = cx.key_seen(&cx.locks.locks[entry.lock], entry.function, &entry.held);
     let taken = cx.op_span(entry.held.via[0]);
     let message = match entry.section {
         Some(_) => format!("when acquiring `{key}` fails with an error, control enters the section all the same"),

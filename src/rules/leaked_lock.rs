@@ -118,7 +118,7 @@ fn finding(cx: &Context<'_>, index: usize, leaks: &[&&Leaving]) -> Finding {
     let lock = &cx.locks.locks[index];
     let first = leaks[0];
     let span = cx.op_span(first.lock.via[0]);
-    let key = cx.show(first.function, &first.lock.acquire.key);
+    let key = cx.key_seen(lock, first.function, &first.lock);
     let forever = first.lock.acquire.ttl == Ttl::Never && setnx_expire::first_expiry(cx, index).is_none();
     let until = if forever { "for ever" } else { "until its expiry" };
     let mut f =

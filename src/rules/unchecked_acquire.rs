@@ -235,7 +235,7 @@ fn handed_on(cx: &Context<'_>, function: FunctionId, held: &Held) -> bool {
 
 fn finding(cx: &Context<'_>, lock: &Lock, function: FunctionId, held: &Held) -> Finding {
     let span = if held.via.len() == lock.taken.id.0.len() { cx.place(&lock.taken) } else { cx.op_span(held.via[0]) };
-    let key = cx.show(function, &held.acquire.key);
+    let key = cx.key_seen(lock, function, held);
     let mut f = Finding::new(
         &RULE,
         span,

@@ -150,7 +150,7 @@ fn finding(cx: &Context<'_>, lock: &Lock, first: &Observation, all: &[Observatio
     let kind = first.lock.acquire.kind;
     let span = cx.target_place(first);
     let what = &external.what;
-    let key = cx.show(first.function, &first.lock.acquire.key);
+    let key = cx.key_seen(lock, first.function, &first.lock);
     let under = match kind {
         LockKind::Lease | LockKind::LeaseRow => format!("the lease `{key}`"),
         LockKind::Session => "a session lock".to_owned(),

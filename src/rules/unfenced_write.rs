@@ -215,7 +215,7 @@ fn is_record(resource: &Resource) -> bool {
 
 fn finding(cx: &Context<'_>, lock: &Lock, writes: &[(Observation, Write)]) -> Finding {
     let (first, write) = &writes[0];
-    let key = cx.show(first.function, &first.lock.acquire.key);
+    let key = cx.key_seen(lock, first.function, &first.lock);
     let what = show_resource(&write.resource);
     let span = cx.target_place(first);
     let mut f = Finding::new(

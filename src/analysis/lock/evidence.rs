@@ -1,0 +1,113 @@
+//! What the path search saw of each lock, for the decision what it is.
+
+use std::collections::BTreeSet;
+
+use super::Locks;
+use crate::analysis::flow;
+use crate::analysis::slice::Slice;
+use crate::analysis::summary::{Leaving, Origin, Status};
+use crate::analysis::{Analyzer, Log};
+use crate::ir::{BlockId, Exit, Function, FunctionId, Guard, OpRef, Pattern, Shape, Site};
+
+/// What the path search saw of each lock.
+#[derive(Default)]
+pub(super) struct Evidence {
+    pub(super) carried: BTreeSet<usize>,
+    pub(super) retried: BTreeSet<usize>,
+    pub(super) released_well: BTreeSet<usize>,
+    pub(super) released_failing: BTreeSet<usize>,
+}
+
+impl Evidence {
+    /// Gathers it from the log.
+    pub(super) fn of(a: &Analyzer<'_>, locks: &Locks) -> Evidence {
+        let log = a.log.borrow();
+        let mut evidence = Evidence::default();
+        let kept = kept(&log);
+        for leaving in &log.leavings {
+            let Some(lock) = locks.of(&leaving.lock.via, leaving.lock.origin.effect) else { continue };
+            if leaving.carried {
+                evidence.carried.insert(lock);
+            }
+            if leaving.status == Status::Released {
+                if succeeds(leaving)
+                    && !(kept.contains(&(leaving.function, lock_site(leaving))) && undone(a, &log, leaving))
+                {
+                    evidence.released_well.insert(lock);
+                } else {
+                    evidence.released_failing.insert(lock);
+                }
+            }
+        }
+        for (via, uses) in &locks.by_id {
+            for (effect, index) in uses {
+                if log.retried.contains(&Origin { site: via[via.len() - 1], effect: *effect }) {
+                    evidence.retried.insert(*index);
+                }
+            }
+        }
+        evidence
+    }
+}
+
+fn succeeds(leaving: &Leaving) -> bool {
+    leaving.exit == Exit::Return && !matches!(leaving.ret, Shape::Err(_))
+}
+
+fn lock_site(leaving: &Leaving) -> Option<Site> {
+    leaving.lock.via.first().copied()
+}
+
+/// Acquisitions that some exit leaves in place without handing them to the caller.
+fn kept(log: &Log) -> BTreeSet<(FunctionId, Option<Site>)> {
+    let kept = log.leavings.iter().filter(|l| succeeds(l) && l.status == Status::Held && l.proven && !l.carried);
+    kept.map(|l| (l.function, lock_site(l))).collect()
+}
+
+/// Whether the function gives the lock back only where something else that it called has failed, whatever it returns then.
+fn undone(a: &Analyzer<'_>, log: &Log, leaving: &Leaving) -> bool {
+    let id = leaving.function;
+    let f = a.program.function(id);
+    let seen: Vec<_> = log
+        .releases
+        .iter()
+        .filter(|r| r.function == id && r.lock.via == leaving.lock.via && r.status == Status::Held)
+        .collect();
+    // What may be another key is no proof that the key is given back.
+    let best = seen.iter().map(|r| r.relation).max();
+    let sure = seen.into_iter().filter(|r| Some(r.relation) == best);
+    let own: Vec<OpRef> = sure.filter_map(|r| r.freed.via.first()).map(|site| site.at).collect();
+    if own.is_empty() {
+        return false;
+    }
+    let slice = Slice::of(f);
+    let of_the_lock = |guard: &Guard| {
+        flow::tested(guard).is_some_and(|x| {
+            let sources = slice.sources(x);
+            leaving.lock.dst.is_some_and(|dst| sources.contains(&dst))
+        })
+    };
+    let mut seen = BTreeSet::from([BlockId(0)]);
+    let mut work = vec![BlockId(0)];
+    while let Some(block) = work.pop() {
+        for (number, edge) in f.block(block).edges.iter().enumerate() {
+            if !(fails(f, block, number) && !of_the_lock(&edge.guard)) && seen.insert(edge.to) {
+                work.push(edge.to);
+            }
+        }
+    }
+    own.iter().all(|at| !seen.contains(&at.block))
+}
+
+/// Whether an edge is the arm of an error: `Err(e) =>`, or what is left when `Ok(x)` is taken.
+fn fails(f: &Function, block: BlockId, number: usize) -> bool {
+    let names = |guard: &Guard, name: &str| match guard {
+        Guard::Matches(_, Pattern::Variant(path, ..)) => crate::analysis::shapes_last(path) == name,
+        _ => false,
+    };
+    let edges = &f.block(block).edges;
+    match &edges[number].guard {
+        Guard::Always => edges[..number].iter().any(|e| names(&e.guard, "Ok")),
+        guard => names(guard, "Err"),
+    }
+}
