@@ -9,6 +9,7 @@ use aho_corasick::AhoCorasick;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// What a run works on.
 #[derive(Debug, Default)]
@@ -125,12 +126,34 @@ impl Workspace {
     /// can reach or that can reach them. Returns the new files in path order. Nothing is loaded twice.
     pub fn more(&mut self, names: &Names) -> Vec<FileId> {
         let Some(finder) = Finder::new(names) else { return Vec::new() };
-        self.take(|_, bytes| finder.matches(bytes))
+        let mut found = self.take(|_, bytes| finder.matches(bytes));
+        if !found.is_empty() {
+            found.extend(self.keep_modules());
+        }
+        found
     }
 
     /// Loads the files that matter because another with lock words is near.
     pub(super) fn keep_near(&mut self) -> Vec<FileId> {
-        self.take(|file, _| file.near)
+        let mut found = self.take(|file, _| file.near);
+        found.extend(self.keep_modules());
+        found
+    }
+
+    /// Loads the module files above the loaded ones that hand names on: without their `pub use` nobody knows what
+    /// `crate::db::save` in another file is.
+    fn keep_modules(&mut self) -> Vec<FileId> {
+        let mut above: BTreeSet<PathBuf> = BTreeSet::new();
+        for (path, id) in &self.loaded {
+            let source = self.package(*id).map(|p| p.directory.join("src"));
+            let Some(source) = source.filter(|s| path.starts_with(s)) else { continue };
+            for folder in path.ancestors().skip(1).take_while(|folder| folder.starts_with(&source)) {
+                above.insert(folder.join("mod.rs"));
+                above.insert(folder.with_extension("rs"));
+            }
+            above.extend([source.join("lib.rs"), source.join("main.rs")]);
+        }
+        self.take(|file, bytes| above.contains(&file.path) && hands_on(bytes))
     }
 
     /// Loads the files left that stand near the loaded ones and are wanted.
@@ -273,6 +296,13 @@ impl Workspace {
         }
         ids
     }
+}
+
+/// Whether a text has a `use` that other modules can see.
+fn hands_on(bytes: &[u8]) -> bool {
+    static HEADS: LazyLock<Option<AhoCorasick>> =
+        LazyLock::new(|| AhoCorasick::new(["pub use ", "pub(crate) use ", "pub(super) use "]).ok());
+    HEADS.as_ref().is_some_and(|heads| heads.is_match(bytes))
 }
 
 /// A file that was read.
