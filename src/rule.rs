@@ -10,6 +10,7 @@ pub mod loops;
 pub mod page;
 pub mod rounds;
 pub mod section;
+pub mod statements;
 pub mod tasks;
 pub mod understood;
 pub mod work;

@@ -4,6 +4,7 @@ mod bare_del;
 mod bare_renew;
 mod check_then_del;
 mod check_then_set;
+mod coarse_key;
 mod constant_token;
 mod fail_open_acquire;
 mod guard_dropped;
@@ -61,6 +62,7 @@ static RULES: &[Rule] = &[
     unbounded_acquire::RULE,
     reentrant_acquire::RULE,
     split_lock::RULE,
+    coarse_key::RULE,
     needless_lock::RULE,
     unstable_key::RULE,
     hashtext_key::RULE,

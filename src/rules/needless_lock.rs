@@ -2,13 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::analysis::MAX_REACHED;
 use crate::analysis::lock::{Decision, Lock, show_resource};
-use crate::analysis::summary::{Held, Observation, Origin, Relation, Status};
+use crate::analysis::summary::{Observation, Relation};
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::ir::{
-    BlockId, EffectKind, Exit, FunctionId, LockKind, OpKind, OpRef, Resource, Safety, Shape, Value, Write,
-};
+use crate::ir::{BlockId, EffectKind, FunctionId, OpKind, Safety, Value, Write};
+use crate::rule::statements::Functions;
 use crate::rule::{Context, Group, Rule};
 
 /// The rule.
@@ -28,10 +26,10 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
 
 /// Locks all of whose sections do nothing but one statement that is safe alone, with that statement.
 pub fn needless(cx: &Context<'_>) -> BTreeMap<usize, Observation> {
-    let sections = held_blocks(cx);
+    let sections = cx.held_blocks();
     let alone: BTreeMap<usize, Observation> = sections
         .iter()
-        .filter(|(lock, _)| leased(cx, **lock))
+        .filter(|(lock, _)| cx.leased(**lock))
         .filter_map(|(lock, functions)| Some((*lock, only_statement(cx, *lock, functions)?)))
         .collect();
     // Another section of the same lock may read what this statement changes, and rely on nobody changing it.
@@ -45,48 +43,14 @@ pub fn needless(cx: &Context<'_>) -> BTreeMap<usize, Observation> {
     alone.iter().filter(|(lock, _)| !shared(**lock)).map(|(lock, o)| (*lock, o.clone())).collect()
 }
 
-fn leased(cx: &Context<'_>, lock: usize) -> bool {
-    let lock = &cx.locks.locks[lock];
-    let kind = lock.acquire().map(|a| a.kind);
-    lock.decision == Decision::Lock
-        && cx.judged(lock.taken.function)
-        && matches!(kind, Some(LockKind::Lease | LockKind::Session))
-}
-
-/// What one function sees of a lock: how it is taken there, and the blocks that run with it held.
-#[derive(Default)]
-struct Seen {
-    held: Vec<std::rc::Rc<Held>>,
-    blocks: BTreeSet<BlockId>,
-}
-
-type Functions = BTreeMap<FunctionId, Seen>;
-
-fn held_blocks(cx: &Context<'_>) -> BTreeMap<usize, Functions> {
-    let mut out: BTreeMap<usize, Functions> = BTreeMap::new();
-    let log = cx.analyzer.log.borrow();
-    for went in log.went.iter().filter(|w| w.status == Status::Held) {
-        let Some(lock) = cx.locks.of(&went.lock.via, went.lock.origin.effect) else { continue };
-        let seen = out.entry(lock).or_default().entry(went.function).or_default();
-        seen.blocks.insert(went.block);
-        if !seen.held.iter().any(|h| h.via == went.lock.via) {
-            seen.held.push(went.lock.clone());
-        }
-    }
-    out
-}
-
 /// The one statement of each section of the lock, if every call in them is understood and there is nothing else.
 fn only_statement(cx: &Context<'_>, lock: usize, functions: &Functions) -> Option<Observation> {
     let mut found: Option<Observation> = None;
     for (function, seen) in functions {
         let [held] = seen.held.as_slice() else { return None };
-        let ops = section_ops(cx, *function, held, &seen.blocks);
-        if !ops.iter().all(|at| cx.understood(*function, *at)) || cx.analyzer.log.borrow().cut.contains(function) {
-            return None;
-        }
-        let effects = effects(cx, lock, *function, held, &ops)?;
-        if !ends_here(cx, lock, *function)? {
+        let ops = cx.section_ops(*function, held, &seen.blocks)?;
+        let effects = cx.writes_in(lock, *function, held, &ops, false)?;
+        if !cx.ends_here(lock, *function)? {
             // It takes the lock for its callers.
             if !effects.is_empty() {
                 return None;
@@ -102,83 +66,6 @@ fn only_statement(cx: &Context<'_>, lock: usize, functions: &Functions) -> Optio
         found.get_or_insert_with(|| statement.clone());
     }
     found
-}
-
-/// The ops that run with the lock held, the acquisition itself left out.
-fn section_ops(cx: &Context<'_>, function: FunctionId, held: &Held, blocks: &BTreeSet<BlockId>) -> Vec<OpRef> {
-    let taken = held.via[0].at;
-    let f = cx.program.function(function);
-    let after = |at: &OpRef| at.block == taken.block && at.index > taken.index;
-    let inside = |at: &OpRef| at.block != taken.block && blocks.contains(&at.block);
-    f.ops().map(|(at, _)| at).filter(|at| after(at) || inside(at)).collect()
-}
-
-/// What is done in a section, its bookkeeping left out; `None` where that cannot be one statement only.
-fn effects(
-    cx: &Context<'_>,
-    lock: usize,
-    function: FunctionId,
-    held: &std::rc::Rc<Held>,
-    ops: &[OpRef],
-) -> Option<Vec<Observation>> {
-    let reached = cx.analyzer.reached(function);
-    if reached.len() >= MAX_REACHED {
-        return None;
-    }
-    let mut out: Vec<Observation> = Vec::new();
-    for r in reached.iter().filter(|r| ops.contains(&r.via[0].at)) {
-        let own = |key: &Value| cx.analyzer.relate(key, &held.acquire.key) == Relation::Must;
-        match &r.effect.kind {
-            EffectKind::Release(_) | EffectKind::Renew(_) => {}
-            EffectKind::Begin | EffectKind::Commit | EffectKind::Rollback => {}
-            EffectKind::Expire(e) if own(&e.key) => {}
-            EffectKind::Read(Resource::Key(_, key)) if own(key) => {}
-            EffectKind::Write(Write { resource: Resource::Key(_, key), .. }) if own(key) => {}
-            // What `INCR` answers.
-            EffectKind::Issue(_) => {}
-            EffectKind::Write(_) => out.push(Observation {
-                function,
-                effect: r.effect.clone(),
-                origin: r.origin,
-                via: r.via.clone(),
-                lock: held.clone(),
-                status: Status::Held,
-                proven: true,
-                arm: None,
-                relation: Relation::Other,
-            }),
-            _ => return None,
-        }
-    }
-    // The path search must have come there with the lock, and only with it.
-    let seen: BTreeSet<(Origin, bool)> =
-        cx.observed(lock, |o| o.function == function).iter().map(|o| (o.origin, o.status == Status::Held)).collect();
-    let only_held = |o: &Observation| seen.contains(&(o.origin, true)) && !seen.contains(&(o.origin, false));
-    out.iter().all(only_held).then_some(out)
-}
-
-/// Whether the lock is given back in the function wherever it is left well; `None` if it goes where it is not followed.
-fn ends_here(cx: &Context<'_>, lock: usize, function: FunctionId) -> Option<bool> {
-    let log = cx.analyzer.log.borrow();
-    let own = log
-        .leavings
-        .iter()
-        .filter(|l| l.function == function && cx.locks.of(&l.lock.via, l.lock.origin.effect) == Some(lock));
-    let (mut released, mut kept) = (false, false);
-    for leaving in own {
-        let well = leaving.exit == Exit::Return && !matches!(leaving.ret, Shape::Err(_));
-        match leaving.status {
-            Status::Escaped => return None,
-            Status::Released => released = true,
-            Status::Held => kept |= well,
-            Status::Lost | Status::Failed => {}
-        }
-    }
-    match (released, kept) {
-        (true, false) => Some(true),
-        (false, true) => Some(false),
-        _ => None,
-    }
 }
 
 /// Whether the statement can run more than once in one section.

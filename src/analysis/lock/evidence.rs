@@ -91,7 +91,7 @@ fn undone(a: &Analyzer<'_>, log: &Log, leaving: &Leaving) -> bool {
     let mut work = vec![BlockId(0)];
     while let Some(block) = work.pop() {
         for (number, edge) in f.block(block).edges.iter().enumerate() {
-            if !(fails(f, block, number) && !of_the_lock(&edge.guard)) && seen.insert(edge.to) {
+            if (of_the_lock(&edge.guard) || !fails(f, block, number)) && seen.insert(edge.to) {
                 work.push(edge.to);
             }
         }
