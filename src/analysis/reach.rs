@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::summary::{Origin, Reached, Status};
-use super::{Analyzer, key_of};
+use super::{Analyzer, is_lock_effect, key_of};
 use crate::analysis::explore::Explorer;
 use crate::analysis::state::State;
 use crate::analysis::summary::{Observation, Relation};
@@ -12,7 +12,8 @@ use crate::ir::{
     Call, Callee, Effect, EffectKind, FunctionId, OpKind, OpRef, OwnerCheck, Resource, Rvalue, Safety, Site, Ttl, Value,
 };
 
-/// Effects kept per function, in source order.
+/// Effects of callees kept per function, in source order. What takes, gives back or prolongs a lock counts by itself, so
+/// that long work under a lock does not hide the release behind it. A function's own effects are all kept.
 pub const MAX_REACHED: usize = 48;
 /// Calls followed downwards.
 const MAX_DEPTH: usize = 6;
@@ -24,6 +25,12 @@ struct Walk {
     stack: Vec<FunctionId>,
     /// Results that recursion or depth left incomplete, and how deep they were found: the deeper, the less they hold.
     cut: HashMap<FunctionId, (usize, Rc<Vec<Reached>>)>,
+}
+
+/// How many effects of callees a function may still get.
+struct Room {
+    locks: usize,
+    others: usize,
 }
 
 impl<'p> Analyzer<'p> {
@@ -53,10 +60,8 @@ impl<'p> Analyzer<'p> {
         walk.stack.push(id);
         let f = self.program.function(id);
         let mut out: Vec<Reached> = Vec::new();
+        let mut room = Room { locks: MAX_REACHED, others: MAX_REACHED };
         for (at, op) in f.ops() {
-            if out.len() >= MAX_REACHED {
-                break;
-            }
             let site = Site { function: id, at };
             match &op.kind {
                 OpKind::Call(call) => {
@@ -71,18 +76,17 @@ impl<'p> Analyzer<'p> {
                         continue;
                     }
                     for target in &call.targets {
-                        self.lift(site, call, id, *target, walk, &mut own_cut, &mut out);
+                        self.lift(site, call, id, *target, walk, &mut own_cut, &mut room, &mut out);
                     }
                 }
                 OpKind::Let(Rvalue::Closure(inner, _)) => {
                     // A closure made here runs here as far as effects are concerned.
                     let call = closure_call();
-                    self.lift(site, &call, id, *inner, walk, &mut own_cut, &mut out);
+                    self.lift(site, &call, id, *inner, walk, &mut own_cut, &mut room, &mut out);
                 }
                 _ => {}
             }
         }
-        out.truncate(MAX_REACHED);
         walk.stack.pop();
         let out = Rc::new(out);
         if walk.stack.is_empty() || !own_cut {
@@ -103,15 +107,15 @@ impl<'p> Analyzer<'p> {
         target: FunctionId,
         walk: &mut Walk,
         cut: &mut bool,
+        room: &mut Room,
         out: &mut Vec<Reached>,
     ) {
         for inner in self.reach(target, walk, cut).iter() {
-            if out.len() >= MAX_REACHED {
-                return;
-            }
-            if inner.via.len() >= MAX_DEPTH {
+            let left = if is_lock_effect(&inner.effect.kind) { &mut room.locks } else { &mut room.others };
+            if *left == 0 || inner.via.len() >= MAX_DEPTH {
                 continue;
             }
+            *left -= 1;
             let effect = map_values(&inner.effect, &mut |v| self.rebase(v, call, caller, target));
             let via = std::iter::once(site).chain(inner.via.iter().copied()).collect();
             out.push(Reached { effect, origin: inner.origin, via });

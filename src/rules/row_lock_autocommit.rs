@@ -4,7 +4,7 @@ use crate::analysis::database::{self, Run};
 use crate::analysis::lock::Lock;
 use crate::analysis::slice::Slice;
 use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{EffectKind, HandleKind, LockKind, Resource, Site};
+use crate::ir::{Effect, EffectKind, FunctionId, HandleKind, LockKind, OpKind, Resource, Rvalue, Site};
 use crate::protocol::sql;
 use crate::rule::{Context, Group, Rule};
 use crate::source::Span;
@@ -40,33 +40,42 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
 /// A later write to the locked table in the function, or in one that calls it.
 fn dependent_work(cx: &Context<'_>, lock: &Lock, site: Site, levels: u32) -> Option<Span> {
     let table = lock.acquire().and_then(|a| sql::table_of(&a.key))?;
-    let slice = Slice::of(cx.program.function(site.function));
-    let reached = cx.analyzer.reached(site.function);
-    let later = reached.iter().find(|r| {
-        let same = match &r.effect.kind {
-            EffectKind::Write(w) => matches!(&w.resource, Resource::Table(name) if name == table),
-            kind if database::changes_rows(&r.effect) => {
-                let key = match kind {
-                    EffectKind::Acquire(a) => Some(&a.key),
-                    EffectKind::Release(x) => Some(&x.key),
-                    EffectKind::Renew(x) => Some(&x.key),
-                    EffectKind::Expire(x) => Some(&x.key),
-                    _ => None,
-                };
-                key.and_then(sql::table_of) == Some(table)
-            }
-            _ => false,
-        };
-        same && slice.reaches(site.at, r.via[0].at)
+    let f = cx.program.function(site.function);
+    let slice = Slice::of(f);
+    let below = |targets: &[FunctionId]| {
+        let found = |t: &FunctionId| cx.analyzer.reached(*t).iter().find(|r| writes(&r.effect, table)).cloned();
+        targets.iter().find_map(found).map(|r| r.effect.span)
+    };
+    // Each call by itself: what the whole function reaches may be too long a list to be complete.
+    let later = f.ops().filter(|(at, _)| slice.reaches(site.at, *at)).find_map(|(_, op)| match &op.kind {
+        OpKind::Call(call) => match &call.effect {
+            Some(trip) => trip.effects.iter().find(|e| writes(e, table)).map(|e| e.span),
+            None => below(&call.targets),
+        },
+        OpKind::Let(Rvalue::Closure(inner, _)) => below(&[*inner]),
+        _ => None,
     });
-    if let Some(write) = later {
-        return Some(write.effect.span);
+    if later.is_some() {
+        return later;
     }
     if levels == 0 {
         return None;
     }
     let callers = cx.program.callers(site.function).iter().take(16);
     callers.filter(|caller| cx.judged(caller.function)).find_map(|caller| dependent_work(cx, lock, *caller, levels - 1))
+}
+
+/// Whether the effect changes rows of the table.
+fn writes(effect: &Effect, table: &str) -> bool {
+    let key = match &effect.kind {
+        EffectKind::Write(w) => return matches!(&w.resource, Resource::Table(name) if name == table),
+        EffectKind::Acquire(a) if a.kind == LockKind::LeaseRow => &a.key,
+        EffectKind::Release(x) if x.kind == LockKind::LeaseRow => &x.key,
+        EffectKind::Renew(x) => &x.key,
+        EffectKind::Expire(x) => &x.key,
+        _ => return false,
+    };
+    sql::table_of(key) == Some(table)
 }
 
 fn finding(cx: &Context<'_>, lock: &Lock, run: &Run, work: Span) -> Finding {
