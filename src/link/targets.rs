@@ -181,6 +181,24 @@ impl Program {
 
     /// Fills [`Call::targets`] and the callers index. Part of linking.
     /// Takes back what linking and the models found out about calls. Targets that a front end knew stay.
+    /// Takes the workspace functions in `known` for functions of another crate: what calls of them do is known otherwise, and
+    /// their values stay calls. For workspaces that hold a client crate itself.
+    pub fn detach(&mut self, known: &std::collections::BTreeSet<FunctionId>) {
+        if known.is_empty() {
+            return;
+        }
+        for site in &self.resolved {
+            let function = &mut self.functions[site.function.0 as usize];
+            let op = &mut function.blocks[site.at.block.0 as usize].ops[site.at.index as usize];
+            if let OpKind::Call(call) = &mut op.kind
+                && call.targets.iter().any(|target| known.contains(target))
+            {
+                call.targets.clear();
+            }
+        }
+        self.memo = super::memo::Memo::new(self.functions.len());
+    }
+
     pub(super) fn forget_calls(&mut self) {
         for site in std::mem::take(&mut self.resolved) {
             let function = &mut self.functions[site.function.0 as usize];

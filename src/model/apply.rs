@@ -2,7 +2,7 @@
 
 use super::matching::Imports;
 use super::{Models, Row, Versions};
-use crate::ir::{Callee, Certainty, FunctionId, OpKind, OpRef, RoundTrip};
+use crate::ir::{Callee, Certainty, FunctionId, FunctionKind, OpKind, OpRef, RoundTrip};
 use crate::link::Program;
 use crate::protocol::{Outcome, Passed, Site};
 use crate::source::Span;
@@ -36,6 +36,9 @@ pub struct Missed {
 /// `Cargo.lock`; where a crate is missing, rows are chosen by the number and shape of arguments. Code of tests is left as it
 /// is unless `tests` asks for it.
 pub fn apply(program: &mut Program, models: &Models, versions: &Versions, tests: bool) -> Understood {
+    let own = program.functions().filter(|(_, f)| f.kind == FunctionKind::Item && models.builds(&f.path));
+    let own = own.map(|(id, _)| id).collect();
+    program.detach(&own);
     let mut found: Vec<(FunctionId, OpRef, RoundTrip)> = Vec::new();
     // Functions that run what their callers bring.
     let mut helpers: Vec<(FunctionId, Passed, &Row, Certainty)> = Vec::new();

@@ -117,12 +117,31 @@ impl Models {
         found
     }
 
+    /// Whether a function of a client crate makes commands or statements, or adds to them: the rows say what becomes of
+    /// them, wherever the crate itself is read.
+    pub fn builds(&self, path: &str) -> bool {
+        let first = path.split("::").next().unwrap_or(path);
+        let own = self.files.iter().any(|file| file.head.names.0.iter().any(|name| name == first));
+        own && self.path_rows(path).iter().any(|(row, _)| {
+            use Role::*;
+            matches!(
+                self.rows[*row].role,
+                CommandStart | Command | Arg | Statement | StatementText | Bind | Query | RowLock | Connection
+            )
+        })
+    }
+
     /// Whether a receiver of this type fits the row.
     fn receiver_fits(&self, row: &Row, path: &str) -> bool {
         let canonical = self.canonical(path);
         if !row.receiver.0.is_empty() {
             let key = loose_type(&canonical);
-            return row.receiver.0.iter().any(|known| *known == canonical || loose_type(known) == key);
+            let named = |known: &String| match known.strip_prefix("*::") {
+                // Types that a derive of the crate makes in the workspace: `job::ActiveModel`.
+                Some(last) => canonical.rsplit_once("::").is_some_and(|(_, name)| name == last),
+                None => *known == canonical || loose_type(known) == key,
+            };
+            return row.receiver.0.iter().any(named);
         }
         self.type_roles(path).iter().any(|(file, role)| *file == row.file && may_receive(*role))
     }

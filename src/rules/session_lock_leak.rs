@@ -72,7 +72,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             continue;
         }
         let Some(connection) = pooled(cx, &run) else {
-            findings.extend(lent::leaked(cx, index, &run, exits, &log.leavings));
+            findings.extend(lent::leaked(cx, index, &run, exits));
             continue;
         };
         if database::called_on(cx.analyzer, function, connection, ENDS) {

@@ -235,19 +235,20 @@ fn handed_on(cx: &Context<'_>, function: FunctionId, held: &Held) -> bool {
 
 fn finding(cx: &Context<'_>, lock: &Lock, function: FunctionId, held: &Held) -> Finding {
     let span = if held.via.len() == lock.taken.id.0.len() { cx.place(&lock.taken) } else { cx.op_span(held.via[0]) };
-    let key = cx.key_seen(lock, function, held);
+    let key = match cx.key_seen(lock, function, held) {
+        unknown if matches!(unknown.as_str(), ".." | "{..}") => "the lock".to_string(),
+        key => format!("`{key}`"),
+    };
     let mut f = Finding::new(
         &RULE,
         span,
-        format!(
-            "whether `{key}` was acquired makes no difference to what follows: two clients run the section at once"
-        ),
+        format!("whether {key} was acquired makes no difference to what follows: two clients run the section at once"),
     );
     f.confidence = cx.confidence(held.certainty);
     f.caret = "the outcome is not looked at".into();
     f.label(lock.taken.effect.span, "the command");
     f.help = "ask for a reply type that shows a loss (`bool`, `Option<String>`), test it, and leave when the lock was not won".into();
-    f.step(Actor::B, span, format!("holds `{key}`"));
+    f.step(Actor::B, span, format!("holds {key}"));
     f.step(Actor::A, span, "tries to acquire it and is told no");
     f.step(Actor::A, span, "does not look at the answer, and works beside B");
     f.lock = Some(cx.key(lock));

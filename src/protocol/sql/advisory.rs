@@ -144,7 +144,6 @@ fn effect(reading: &Reading<'_>, f: &Function, scanned: bool) -> Option<Effect> 
         }
         LockAction::Take => {
             let form = if scanned { AcquireForm::PerRow } else { AcquireForm::LockApi };
-            let blocking = !lock.try_ || waits_for_ever(f, lock.dialect, &value);
             EffectKind::Acquire(Acquire {
                 backend,
                 kind,
@@ -152,16 +151,12 @@ fn effect(reading: &Reading<'_>, f: &Function, scanned: bool) -> Option<Effect> 
                 key,
                 token: Value::Unknown,
                 ttl: Ttl::Managed,
-                blocking,
+                // `GET_LOCK(name, -1)` too can answer no: NULL on an error, and MariaDB takes no negative timeout at all.
+                blocking: !lock.try_,
             })
         }
     };
     Some(reading.effect(f.range.clone(), command, kind))
-}
-
-/// `GET_LOCK(name, -1)` waits without a limit (MySQL manual, 14.14); it still answers NULL on errors.
-fn waits_for_ever(f: &Function, dialect: Dialect, value: &dyn Fn(&Expr) -> Value) -> bool {
-    dialect == Dialect::MySql && f.args.get(1).is_some_and(|e| value(e).as_int().is_some_and(|n| n < 0))
 }
 
 /// One bigint or two ints: two key spaces that do not overlap (PostgreSQL manual, 9.28.10).

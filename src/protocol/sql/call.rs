@@ -6,7 +6,7 @@
 
 use super::chain::{Builder, Built};
 use super::handle::{self, handle};
-use super::query;
+use super::query::{self, Query};
 use super::{Asked, Binds, Fetch, Request, RowType, round_trip};
 use crate::frontend::sql::Dialect;
 use crate::ir::*;
@@ -206,7 +206,11 @@ fn terminal(site: &Site<'_>) -> Outcome {
     let Some(runs) = runs else { return Outcome::Silent };
     let value = site.value_of(runs);
     let fetch = fetch(site);
-    match builder(site).build(&value) {
+    let built = match words(site.row.what.as_ref()).any(|w| w == "model") {
+        true => model(site, runs, &value).map(Built::Query),
+        false => builder(site).build(&value),
+    };
+    match built {
         Some(Built::Statement(built)) => {
             let kind = if words(site.row.what.as_ref()).any(|w| w == "by-type") {
                 site.row.what.as_ref()
@@ -236,6 +240,23 @@ fn terminal(site: &Site<'_>) -> Outcome {
         // `x.execute(y)`, `x.first(y)` of something else: common names.
         None => Outcome::Silent,
     }
+}
+
+/// The write of a row object by one of its own methods.
+fn model(site: &Site<'_>, row: &Operand, value: &Value) -> Option<Query> {
+    // Other things have methods of these names: only what is given a connection writes.
+    if on(site).kind == HandleKind::Unknown && !is_executor(site) {
+        return None;
+    }
+    let ty = site.program.receiver(site.function, row);
+    Query::of_model(&site.program.resolve(site.function, &ty.path), site.call.name(), value, site.span)
+}
+
+/// Whether the executor's type is one that the client crate names.
+fn is_executor(site: &Site<'_>) -> bool {
+    let Some(operand) = site.row.on.as_ref().and_then(|place| site.operand(place)) else { return false };
+    let types = crate::model::receiver_types(site.program, site.function, operand);
+    types.iter().any(|ty| site.models.type_roles(ty).iter().any(|(file, _)| *file == site.row.file))
 }
 
 /// Migrations under the runner's own session lock (sqlx takes one unless `set_locking(false)`).

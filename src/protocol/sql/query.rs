@@ -41,6 +41,25 @@ impl Query {
         table_name(path).map(|table| Query { table: Some(table), verb: "SELECT", ..Query::default() })
     }
 
+    /// The write that a method of a row object of this type makes.
+    pub fn of_model(path: &str, method: &str, value: &Value, at: Span) -> Option<Query> {
+        let verb = match method {
+            "insert" => "INSERT",
+            "delete" => "DELETE",
+            // `save` inserts where the key is not set, and then no row is there to overwrite.
+            _ => "UPDATE",
+        };
+        let table = table_name(path).filter(|_| path.contains("::"))?;
+        let mut query = Query { table: Some(table), verb, known: true, verb_at: Some(at), ..Query::default() };
+        if verb != "INSERT" {
+            query.conditions.push(("id".into(), "=".into(), Value::Unknown));
+        }
+        if let Value::Aggregate(..) = value {
+            query.assign(value);
+        }
+        Some(query)
+    }
+
     /// Adds a builder call.
     pub fn step(&mut self, builder: &Builder<'_>, row: &Row, args: &[Value], depth: usize) {
         self.known = true;

@@ -4,7 +4,8 @@ use super::{RULE, pooled};
 use crate::analysis::database::{self, Run};
 use crate::analysis::summary::{Leaving, Status};
 use crate::finding::{Actor, Confidence, Finding};
-use crate::ir::{Backend, Exit, HandleKind, Shape, Value};
+use crate::ir::{Backend, Exit, HandleKind, Operand, Shape, Use, Value};
+use crate::model::{Models, Protocol, Role, Row};
 use crate::rule::Context;
 use crate::source::Span;
 
@@ -13,39 +14,47 @@ pub(super) fn forgets(exits: &[&Leaving]) -> bool {
     exits.iter().any(|e| e.status == Status::Released) && exits.iter().any(|e| fails_held(e))
 }
 
+/// Whether the connection is what a generic `acquire()` gives of a parameter: a pool's, or the caller's own.
+fn passed_on(cx: &Context<'_>, run: &Run) -> bool {
+    let Some(var) = run.owned(cx.analyzer).filter(|_| run.handle.kind == HandleKind::Unknown) else { return false };
+    let value = cx.program.value(run.site().function, &Operand::Var(var, Use::Ref));
+    let Value::Call(call) = &value else { return false };
+    let gives = |row: &Row| {
+        row.protocol == Protocol::Sql
+            && matches!(row.role, Role::PassThrough | Role::Connection)
+            && row.method.0.iter().any(|name| call.name.strip_prefix('.') == Some(name))
+    };
+    Models::builtin().rows.iter().any(gives) && matches!(call.args.first(), Some(Value::Param(_)))
+}
+
 fn fails_held(exit: &Leaving) -> bool {
     let fails = exit.exit == Exit::Question || matches!(exit.ret, Shape::Err(_));
     exit.status == Status::Held && exit.proven && !exit.carried && fails
 }
 
 /// The finding on a lock of a connection that comes as a parameter.
-pub(super) fn leaked(
-    cx: &Context<'_>,
-    index: usize,
-    run: &Run,
-    exits: &[&Leaving],
-    all: &[Leaving],
-) -> Option<Finding> {
+pub(super) fn leaked(cx: &Context<'_>, index: usize, run: &Run, exits: &[&Leaving]) -> Option<Finding> {
     let function = run.site().function;
-    let lent = matches!(run.handle.identity, Value::Param(_));
+    let lent = matches!(run.handle.identity, Value::Param(_)) || passed_on(cx, run);
     if !lent || !forgets(exits) {
         return None;
     }
-    // A caller that unlocks after an error makes it right.
-    let mended = all.iter().any(|e| {
-        e.function != function
-            && e.status == Status::Released
-            && cx.locks.of(&e.lock.via, e.lock.origin.effect) == Some(index)
+    let a = cx.analyzer;
+    // A caller that unlocks by itself makes it right.
+    let mended = a.log.borrow().releases.iter().any(|r| {
+        r.function != function
+            && r.freed.via[0] != r.lock.via[0]
+            && cx.locks.of(&r.lock.via, r.lock.origin.effect) == Some(index)
     });
     if mended {
         return None;
     }
-    let a = cx.analyzer;
     let known = database::runs(a, &run.via, |r| {
         r.owned(a).is_some() || matches!(r.handle.kind, HandleKind::Pool | HandleKind::Dedicated)
     });
     let surely = run.handle.kind == HandleKind::Pinned || known.iter().any(|r| pooled(cx, r).is_some());
-    if !surely && !known.is_empty() {
+    // What a generic `acquire()` gives is a pool's connection as well as any other.
+    if !surely && !known.is_empty() && !known.iter().any(|r| passed_on(cx, r)) {
         return None;
     }
     let lock = &cx.locks.locks[index];
