@@ -1,14 +1,14 @@
 //! `lock-on-pool`: a session lock taken through a pool, or unlocked on another connection than it was taken on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::database::{self, Run};
-use crate::analysis::lock::Lock;
+use crate::analysis::lock::{self, Lock};
 use crate::analysis::origin_call;
 use crate::analysis::slice::Slice;
 use crate::analysis::summary::{Relation, Status};
 use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{Backend, Call, FunctionId, HandleKind, LockKind, Operand, Site, Use, Value, Var};
+use crate::ir::{Backend, Call, Effect, EffectKind, FunctionId, HandleKind, LockKind, Operand, Site, Use, Value, Var};
 use crate::rule::{Context, Group, Rule};
 
 /// The rule.
@@ -22,17 +22,40 @@ pub const RULE: Rule = Rule {
 
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     let apart = apart(cx);
+    // Functions whose pool is named already.
+    let mut told = BTreeSet::new();
     for (index, lock) in cx.locks.locks.iter().enumerate() {
         if !is_session(lock) || !cx.judged(lock.taken.function) {
             continue;
         }
         for run in on_pool(cx, lock) {
+            told.insert(cx.analyzer.item(run.site().function));
             findings.push(through_pool(cx, lock, &run));
         }
         if let Some(release) = apart.get(&index) {
+            told.insert(cx.analyzer.item(release.function));
             findings.push(two_connections(cx, lock, *release));
         }
     }
+    for release in cx.locks.releases.iter().filter(|r| cx.judged(r.function)) {
+        let runs = unlocked_on_pool(cx, release);
+        let runs = runs.into_iter().filter(|run| !told.contains(&cx.analyzer.item(run.site().function)));
+        findings.extend(runs.map(|run| unlocked_elsewhere(cx, release, &run)));
+    }
+}
+
+/// Where a session lock is unlocked through a pool, in another function than takes it.
+fn unlocked_on_pool(cx: &Context<'_>, release: &lock::Use) -> Vec<Run> {
+    let EffectKind::Release(r) = &release.effect.kind else { return Vec::new() };
+    let takes = |e: &Effect| matches!(&e.kind, EffectKind::Acquire(a) if a.kind == LockKind::Session);
+    let itself = database::trip(cx.analyzer, release.origin().site).is_none_or(|t| t.effects.iter().any(takes));
+    if r.kind != LockKind::Session || r.all || itself {
+        return Vec::new();
+    }
+    database::runs(cx.analyzer, &release.id.0, |run| run.handle.kind == HandleKind::Pool)
+        .into_iter()
+        .filter(|run| !has_one_connection(cx, run))
+        .collect()
 }
 
 fn is_session(lock: &Lock) -> bool {
@@ -150,6 +173,32 @@ fn through_pool(cx: &Context<'_>, lock: &Lock, run: &Run) -> Finding {
     f.step(Actor::B, span, "is lent connection 1: its session has the lock already, so B is granted it as well");
     f.step(Actor::A, span, "unlocks on connection 2, which does not hold the lock: nothing is freed");
     f.lock = Some(cx.key(lock));
+    f
+}
+
+fn unlocked_elsewhere(cx: &Context<'_>, release: &lock::Use, run: &Run) -> Finding {
+    let span = if run.via.len() == 1 { release.effect.span } else { cx.op_span(run.site()) };
+    let command = &release.effect.command;
+    let mut f = Finding::new(
+        &RULE,
+        span,
+        format!("{command} runs on whatever connection the pool lends for it, not on the one that took the lock"),
+    );
+    f.confidence = cx.confidence(cx.certainty(release));
+    f.caret = "runs on the pool".into();
+    f.label(release.effect.span, "the command");
+    let lock = cx.locks.locks.iter().find(|l| l.releases.keys().any(|i| cx.locks.releases[*i].id == release.id));
+    let taken = lock.map_or(span, |l| cx.place(&l.taken));
+    f.label(taken, "taken here");
+    f.help = "keep the connection that took the lock beside it, and unlock on that".into();
+    f.step(Actor::A, taken, "takes the lock on connection 1");
+    f.step(
+        Actor::A,
+        span,
+        "unlocks on connection 2, which does not hold it: nothing is freed, and the answer is `false`",
+    );
+    f.step(Actor::B, taken, "waits for connection 1, which lies in the pool with the lock");
+    f.lock = lock.map(|l| cx.key(l));
     f
 }
 

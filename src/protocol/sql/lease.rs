@@ -214,7 +214,9 @@ fn claim<'a>(reading: &Reading<'_>, dml: &Dml<'a>) -> Option<Claim<'a>> {
     let takeover = expired.iter().any(|c| lease_like(c) || owner.is_some() && !schedule_name(c));
     let accepted = match (&owner, &until) {
         (Some(_), _) if takeover => true,
-        (None, Some((c, _))) if set_again.is_some() => lease_like(c) || lock_table(&table.name),
+        (None, Some((c, _))) if set_again.is_some() => {
+            lease_like(c) || lock_table(&table.name) || held_again(reading, dml, &set)
+        }
         (Some(_), Some((c, _))) => (skips || freed || set_again.is_some()) && (lease_like(c) || set_again.is_some()),
         _ => false,
     };
@@ -222,6 +224,26 @@ fn claim<'a>(reading: &Reading<'_>, dml: &Dml<'a>) -> Option<Claim<'a>> {
         return None;
     }
     Some(Claim { table, owner, until, form: AcquireForm::RowClaim })
+}
+
+/// Whether the statement finds a row in a state and sets that state again: work in hand is taken from whoever began it.
+fn held_again(reading: &Reading<'_>, dml: &Dml<'_>, set: &[(&str, &Expr)]) -> bool {
+    let found = state_conditions(reading, dml);
+    set.iter().any(|(column, e)| literal(e).is_some_and(|to| found.contains(&((*column).to_string(), to))))
+}
+
+/// Columns that the statement's own WHERE finds equal to a literal.
+fn state_conditions(reading: &Reading<'_>, dml: &Dml<'_>) -> Vec<(String, String)> {
+    let (Some(table), Some(filter)) = (dml.table(), dml.filter()) else { return Vec::new() };
+    let mut list = Vec::new();
+    conditions(reading, table, filter, "", &mut list);
+    let state = |(column, op, value): Condition| match value {
+        Value::Const(Lit::Str(s)) if op == "=" => Some((column, s)),
+        Value::Const(Lit::Bool(b)) if op == "=" => Some((column, b.to_string())),
+        Value::Const(Lit::Int(n)) if op == "=" => Some((column, n.to_string())),
+        _ => None,
+    };
+    list.into_iter().filter_map(state).collect()
 }
 
 /// A value that no two executions share.
@@ -366,6 +388,10 @@ pub(super) fn effects(reading: &Reading<'_>, dml: &Dml<'_>) -> Option<Vec<Effect
         EffectKind::Release(release)
     };
     match &dml.statement.kind {
+        // Work in hand is given up: what is done has another state.
+        StatementKind::Delete(_) if !lock_like && known.is_some_and(|k| k.in_hand(&state_conditions(reading, dml))) => {
+            Some(vec![reading.effect(head, format!("DELETE FROM {}", short(&table.name)), release(check))])
+        }
         StatementKind::Delete(_) if lock_like => {
             let own = sent_to_compare(reading, dml);
             let by_row = known.and_then(|k| own.into_iter().find(|(c, ..)| k.made_with_the_row(c)).zip(Some(k)));

@@ -15,6 +15,8 @@ pub struct Leases {
     tables: BTreeMap<String, LeaseColumns>,
     /// Columns that a writing statement compares for equality with a value of its caller, by table, leases or not.
     compared: BTreeMap<String, BTreeSet<String>>,
+    /// What statements that claim nothing set columns to, by table.
+    set: BTreeMap<String, BTreeSet<(String, String)>>,
 }
 
 /// Columns of a lease table.
@@ -44,6 +46,11 @@ impl Leases {
                 let Some(claim) = claim(&reading, &dml) else {
                     if let Some(table) = dml.table() {
                         self.compared.entry(short(&table.name)).or_default().extend(compared);
+                        if matches!(dml.statement.kind, StatementKind::Update(_)) {
+                            let set = assignments(&dml);
+                            let literals = set.iter().filter_map(|(c, e)| Some(((*c).to_string(), literal(e)?)));
+                            self.set.entry(short(&table.name)).or_default().extend(literals);
+                        }
                     }
                     continue;
                 };
@@ -86,7 +93,7 @@ impl Leases {
 
     pub(super) fn known(&self, table: &str) -> Option<Known<'_>> {
         let name = short(table);
-        Some(Known { columns: self.tables.get(&name)?, compared: self.compared.get(&name) })
+        Some(Known { columns: self.tables.get(&name)?, compared: self.compared.get(&name), set: self.set.get(&name) })
     }
 
     /// Whether rows of the table are leases.
@@ -100,6 +107,7 @@ impl Leases {
 pub(super) struct Known<'a> {
     columns: &'a LeaseColumns,
     compared: Option<&'a BTreeSet<String>>,
+    set: Option<&'a BTreeSet<(String, String)>>,
 }
 
 impl Known<'_> {
@@ -112,6 +120,15 @@ impl Known<'_> {
     /// Whether the column says until when.
     pub(super) fn until(&self, column: &str) -> bool {
         self.columns.until.contains(column)
+    }
+
+    /// Whether rows found in one of these states are claimed and not done, in a table where what is done is marked by another
+    /// value of that column.
+    pub(super) fn in_hand(&self, found: &[(String, String)]) -> bool {
+        let marked = |(column, state): &(String, String)| {
+            self.set.is_some_and(|set| set.iter().any(|(c, to)| c == column && to != state))
+        };
+        found.iter().any(|state| self.columns.states.contains(state) && marked(state))
     }
 
     /// Whether nobody takes a row over by the time.
