@@ -49,7 +49,7 @@ fn unlocked_on_pool(cx: &Context<'_>, release: &lock::Use) -> Vec<Run> {
     let EffectKind::Release(r) = &release.effect.kind else { return Vec::new() };
     let takes = |e: &Effect| matches!(&e.kind, EffectKind::Acquire(a) if a.kind == LockKind::Session);
     let itself = database::trip(cx.analyzer, release.origin().site).is_none_or(|t| t.effects.iter().any(takes));
-    if r.kind != LockKind::Session || r.all || itself {
+    if r.kind != LockKind::Session || r.all || itself || !taken_elsewhere(cx, release) {
         return Vec::new();
     }
     database::runs(cx.analyzer, &release.id.0, |run| run.handle.kind == HandleKind::Pool)
@@ -176,6 +176,18 @@ fn through_pool(cx: &Context<'_>, lock: &Lock, run: &Run) -> Finding {
     f
 }
 
+/// The lock that a release belongs to.
+fn lock_of<'c>(cx: &'c Context<'_>, release: &lock::Use) -> Option<&'c Lock> {
+    cx.locks.locks.iter().find(|l| l.releases.keys().any(|i| cx.locks.releases[*i].id == release.id))
+}
+
+/// Whether the lock is known to be taken on a connection of its own, or on any of a pool.
+fn taken_elsewhere(cx: &Context<'_>, release: &lock::Use) -> bool {
+    let Some(lock) = lock_of(cx, release) else { return false };
+    let kept = |run: &Run| matches!(run.handle.kind, HandleKind::Pinned | HandleKind::Dedicated);
+    !on_pool(cx, lock).is_empty() || !database::runs(cx.analyzer, &lock.taken.id.0, kept).is_empty()
+}
+
 fn unlocked_elsewhere(cx: &Context<'_>, release: &lock::Use, run: &Run) -> Finding {
     let span = if run.via.len() == 1 { release.effect.span } else { cx.op_span(run.site()) };
     let command = &release.effect.command;
@@ -187,7 +199,7 @@ fn unlocked_elsewhere(cx: &Context<'_>, release: &lock::Use, run: &Run) -> Findi
     f.confidence = cx.confidence(cx.certainty(release));
     f.caret = "runs on the pool".into();
     f.label(release.effect.span, "the command");
-    let lock = cx.locks.locks.iter().find(|l| l.releases.keys().any(|i| cx.locks.releases[*i].id == release.id));
+    let lock = lock_of(cx, release);
     let taken = lock.map_or(span, |l| cx.place(&l.taken));
     f.label(taken, "taken here");
     f.help = "keep the connection that took the lock beside it, and unlock on that".into();
