@@ -17,7 +17,7 @@ fn version(row: &Row) -> String {
 /// type: the row's own, or the first connection of the crate.
 fn function(row: &Row, file: &File) -> String {
     let example = row.example.as_deref().unwrap();
-    let own = row.receiver.0.first().cloned();
+    let own = row.receiver.0.first().map(|ty| ty.replace("*::", "job::"));
     let connection = |role: &TypeRole| {
         matches!(
             role,
