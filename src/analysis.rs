@@ -35,7 +35,7 @@ use crate::link::Program;
 use crate::link::matching::{may_match, must_match, namesakes};
 use explore::Explorer;
 use flow::Flow;
-pub use flow::{reads as flow_reads, tested as flow_tested};
+pub use flow::{behind_failure, reads as flow_reads, tested as flow_tested};
 pub use shapes::last as shapes_last;
 use summary::{
     Carry, Freed, Held, Key, Leaving, Observation, Origin, Passed, Reached, Relation, Status, Summary, Went,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ir::{BlockId, Callee, Function, Guard, Op, OpKind, Operand, Pattern, Rvalue, UnaryOp, Var};
+use crate::ir::{BlockId, Callee, EdgeKind, Function, Guard, Op, OpKind, Operand, Pattern, Rvalue, UnaryOp, Var};
 
 /// Live-in variables per block, and correlated conditions.
 #[derive(Debug, Default)]
@@ -306,6 +306,24 @@ pub fn finds_nothing(f: &Function, block: BlockId, number: usize) -> bool {
             _ => false,
         }),
     }
+}
+
+/// Blocks that are only entered where something failed or was not there: `Err(e) =>`, `let Some(x) = .. else`. The end of a
+/// loop over what there was is none of these.
+pub fn behind_failure(f: &Function) -> BTreeSet<BlockId> {
+    let heads: BTreeSet<BlockId> =
+        f.blocks.iter().flat_map(|b| &b.edges).filter(|e| e.kind == EdgeKind::Back).map(|e| e.to).collect();
+    let mut open = BTreeSet::from([BlockId(0)]);
+    let mut work = vec![BlockId(0)];
+    while let Some(block) = work.pop() {
+        for (number, edge) in f.block(block).edges.iter().enumerate() {
+            let fails = !heads.contains(&block) && finds_nothing(f, block, number);
+            if !fails && edge.kind != EdgeKind::Question && open.insert(edge.to) {
+                work.push(edge.to);
+            }
+        }
+    }
+    (0..f.blocks.len() as u32).map(BlockId).filter(|b| !open.contains(b)).collect()
 }
 
 fn names_variant(pattern: &Pattern, names: &[&str]) -> bool {

@@ -1,15 +1,16 @@
 //! Sections: what happens while a lock is held, where each effect names its target, and what its values are made of.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Context;
 use super::context::proven_held;
 use crate::analysis::database;
-use crate::analysis::origin_call;
 use crate::analysis::slice::Slice;
 use crate::analysis::summary::{Observation, Status};
+use crate::analysis::{behind_failure, origin_call};
 use crate::ir::{
-    Call, Callee, Effect, EffectKind, FunctionId, HandleKind, LockKind, Operand, Piece, Resource, Site, Value, Var,
+    BlockId, Call, Callee, Effect, EffectKind, FunctionId, HandleKind, LockKind, Operand, Piece, Resource, Site, Value,
+    Var,
 };
 use crate::source::Span;
 
@@ -35,7 +36,8 @@ impl Covered {
 }
 
 impl Context<'_> {
-    /// What is done under one lock on proven paths: one list for each function that sees the acquisition, in source order.
+    /// What is done under one lock on proven paths: one list for each function that sees the acquisition, in source order,
+    /// what is done only after a failure last.
     pub fn sections(&self, lock: usize, pick: impl Fn(&Observation) -> bool) -> Vec<Vec<Observation>> {
         let near = self.observed(lock, |o| {
             proven_held(o)
@@ -45,9 +47,17 @@ impl Context<'_> {
                 && pick(o)
         });
         let functions: BTreeSet<FunctionId> = near.iter().map(|o| o.function).collect();
+        let mut failing: BTreeMap<FunctionId, BTreeSet<BlockId>> = BTreeMap::new();
+        for site in near.iter().flat_map(|o| &o.via) {
+            failing.entry(site.function).or_insert_with(|| behind_failure(self.program.function(site.function)));
+        }
+        let late = |site: &Site| failing.get(&site.function).is_some_and(|blocks| blocks.contains(&site.at.block));
         let list = |function: FunctionId| {
             let mut list: Vec<Observation> = near.iter().filter(|o| o.function == function).cloned().collect();
-            list.sort_by_key(|o| (o.via.iter().map(|s| self.op_span(*s).start).collect::<Vec<_>>(), o.effect.span));
+            list.sort_by_key(|o| {
+                let places: Vec<_> = o.via.iter().map(|s| self.op_span(*s).start).collect();
+                (o.via.iter().any(late), places, o.effect.span)
+            });
             list
         };
         functions.into_iter().map(list).collect()
@@ -245,9 +255,21 @@ fn names(value: &Value, depth: usize) -> bool {
         }
         // `key.as_str()`, `Path::from(key)`
         Value::Call(call) if call.args.len() == 1 => names(&call.args[0], depth + 1),
-        Value::Call(call) if !call.args.is_empty() => call.args.iter().any(|arg| names(arg, depth + 1)),
+        Value::Call(call) if !call.args.is_empty() => {
+            !handed_in(value, 0) || call.args.iter().any(|arg| tells(arg, depth + 1))
+        }
         Value::Aggregate(_, fields) if !fields.is_empty() => fields.iter().any(|(_, v)| names(v, depth + 1)),
         _ => true,
+    }
+}
+
+/// Whether a part of a target that is put together says which one is meant: no setting, no empty builder, no constant.
+fn tells(value: &Value, depth: usize) -> bool {
+    match value {
+        Value::Call(call) if call.args.is_empty() => false,
+        Value::Call(call) if depth < 16 => call.args.iter().any(|arg| tells(arg, depth + 1)),
+        Value::Const(_) | Value::Path(_) | Value::Unknown => false,
+        other => !setting(other) && names(other, depth),
     }
 }
 

@@ -40,7 +40,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
                 return;
             }
             let Some(long) = long(ttl) else { return };
-            let f = finding(cx, lock, place, ttl, &long);
+            let f = finding(cx, lock, (id, held), place, ttl, &long);
             match found.get(&place) {
                 Some(old) if old.severity >= f.severity => {}
                 _ => {
@@ -264,8 +264,8 @@ fn cut_short(cx: &Context<'_>, site: Site) -> bool {
     })
 }
 
-fn finding(cx: &Context<'_>, lock: &Lock, place: Span, ttl: u128, long: &Long) -> Finding {
-    let key = cx.key(lock);
+fn finding(cx: &Context<'_>, lock: &Lock, seen: (FunctionId, &Held), place: Span, ttl: u128, long: &Long) -> Finding {
+    let key = cx.key_seen(lock, seen.0, seen.1);
     let lives = format!("{:?}", std::time::Duration::from_nanos(u64::try_from(ttl).unwrap_or(u64::MAX)));
     let mut f = Finding::new(
         &RULE,
@@ -281,6 +281,6 @@ fn finding(cx: &Context<'_>, lock: &Lock, place: Span, ttl: u128, long: &Long) -
     f.step(Actor::A, long.span, "is still at work when that is over");
     f.step(Actor::Store, place, format!("the lease on `{key}` expires"));
     f.step(Actor::B, place, format!("takes `{key}` and works beside A"));
-    f.lock = Some(key);
+    f.lock = Some(cx.key(lock));
     f
 }

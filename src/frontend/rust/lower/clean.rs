@@ -21,13 +21,16 @@ fn is_plain_jump(block: &Block) -> Option<BlockId> {
 
 /// Edges into an empty block that only jumps on lead to where it jumps.
 fn skip_empty(blocks: &mut [Block]) {
+    // The way into a loop keeps the place of the loop.
+    let heads: Vec<BlockId> =
+        blocks.iter().flat_map(|b| &b.edges).filter(|e| e.kind == EdgeKind::Back).map(|e| e.to).collect();
     let targets: Vec<BlockId> = (0..blocks.len())
         .map(|start| {
             let mut at = BlockId(start as u32);
             for _ in 0..blocks.len() {
                 let block = &blocks[at.0 as usize];
                 match is_plain_jump(block) {
-                    Some(to) if block.ops.is_empty() && to != at => at = to,
+                    Some(to) if block.ops.is_empty() && to != at && !heads.contains(&to) => at = to,
                     _ => break,
                 }
             }

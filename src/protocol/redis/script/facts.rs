@@ -118,6 +118,13 @@ pub fn moves_on(path: &Path, e: usize, event: &Event) -> bool {
     })
 }
 
+/// Whether a write happens only where nothing is stored or less than what it writes, on all paths to it: nothing newer is lost.
+pub fn only_raises(paths: &[Path], places: &[(usize, usize)], event: &Event) -> bool {
+    let raises = |(p, e): &(usize, usize)| moves_on(&paths[*p], *e, event);
+    let fills = |(p, e): &(usize, usize)| paths[*p].events[..*e].iter().any(|past| past.state == State::Nil);
+    places.iter().any(raises) && places.iter().all(|place| raises(place) || fills(place))
+}
+
 /// Whether a term is a stored value or a number made of it, not a piece of its text.
 pub fn is_whole(term: &Term) -> bool {
     match term {

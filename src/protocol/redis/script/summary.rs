@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::facts::{
-    Expiry, Role, call, counts, has_no_ttl, is_absent, is_whole, lock_key, moves_on, one, owner_check, shown, wire,
+    Expiry, Role, call, counts, has_no_ttl, is_absent, is_whole, lock_key, moves_on, one, only_raises, owner_check,
+    shown, wire,
 };
 use super::run::{Entry, paths};
 use super::term::{Event, Fact, Path, State, Term};
@@ -166,7 +167,10 @@ impl Reader<'_> {
         let args = event.args.iter().map(|arg| Arg::new(self.value(arg))).collect();
         let command = Command { name: event.name.clone(), args, span, conditional: false, ignored: false };
         let Some(meaning) = command.meaning(Reading::Other) else { return Vec::new() };
-        let conditions = self.conditions(places);
+        let mut conditions = self.conditions(places);
+        if conditions.is_empty() && only_raises(self.paths, places, event) {
+            conditions.extend(event.args.get(1).map(|new| ("value".into(), "<".into(), self.value(new))));
+        }
         let mut effects = meaning.effects;
         for effect in &mut effects {
             if let EffectKind::Write(Write { safety, .. }) = &mut effect.kind
