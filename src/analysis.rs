@@ -61,8 +61,11 @@ pub struct Log {
     pub dropped: Vec<Dropped>,
     /// Acquisitions while the same key is held.
     pub nested: Vec<Nested>,
-    /// Acquisitions tried again after they were lost or failed.
-    pub retried: BTreeSet<Origin>,
+    /// Acquisitions tried again after they were lost or failed, and the function that does it.
+    pub retried: BTreeSet<(FunctionId, Origin)>,
+    /// Acquisitions made again while they are held: a loop that claims one thing after the other, or the same from time
+    /// to time.
+    pub repeated: BTreeSet<(FunctionId, Origin)>,
     /// Functions whose exploration was cut short.
     pub cut: BTreeSet<FunctionId>,
 }

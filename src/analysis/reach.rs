@@ -204,9 +204,12 @@ impl Explorer<'_, '_> {
 
     /// An acquisition is about to be made: is it a retry?
     pub(super) fn note_again(&self, lock: u16, state: &State) {
-        if matches!(state.locks.get(&lock), Some(Status::Lost | Status::Failed)) {
-            self.a.log.borrow_mut().retried.insert(self.held[lock as usize].origin);
-        }
+        let seen = (self.id, self.held[lock as usize].origin);
+        match state.locks.get(&lock) {
+            Some(Status::Lost | Status::Failed) => self.a.log.borrow_mut().retried.insert(seen),
+            Some(Status::Held) => self.a.log.borrow_mut().repeated.insert(seen),
+            _ => false,
+        };
     }
 }
 

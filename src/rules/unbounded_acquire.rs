@@ -32,7 +32,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         if lock.decision != Decision::Lock
             || !lease
             || !cx.judged(passed.function)
-            || !log.retried.contains(&passed.lock.origin)
+            || !log.retried.contains(&(passed.function, passed.lock.origin))
         {
             continue;
         }

@@ -41,7 +41,9 @@ impl Evidence {
         }
         for (via, uses) in &locks.by_id {
             for (effect, index) in uses {
-                if log.retried.contains(&Origin { site: via[via.len() - 1], effect: *effect }) {
+                let origin = Origin { site: via[via.len() - 1], effect: *effect };
+                // Whoever wins leaves a wait loop; a consumer's loop goes on to the next thing to claim.
+                if log.retried.iter().any(|(f, o)| *o == origin && !log.repeated.contains(&(*f, origin))) {
                     evidence.retried.insert(*index);
                 }
             }

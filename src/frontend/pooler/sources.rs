@@ -52,7 +52,7 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Source> {
                     inline(root, 0, &mut |text, place| {
                         if pgbouncer::is_ini(text) {
                             push(Software::PgBouncer, heredoc(&file.text, place.clone()).unwrap_or(place), false);
-                        } else if text.contains("[pools.") {
+                        } else if text.contains("[pools.") && pgcat::is_pgcat(&super::toml_tree::load(text).0) {
                             push(Software::PgCat, place, false);
                         } else if odyssey::is_conf(text) && text.contains("storage") {
                             push(Software::Odyssey, place, false);
