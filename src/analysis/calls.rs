@@ -26,6 +26,11 @@ impl<'p> Explorer<'_, 'p> {
         if let Some(states) = self.combinator(at, op, call, &state) {
             return states;
         }
+        if op.dst.is_some_and(|dst| self.flow.spawned(dst))
+            && call.targets.iter().any(|t| self.a.program.function(*t).is_async)
+        {
+            return vec![self.task(at, op.dst, call, state)];
+        }
         if !call.targets.is_empty() {
             return self.enter(at, op.dst, call, &call.targets, &call.args, state);
         }
@@ -53,6 +58,17 @@ impl<'p> Explorer<'_, 'p> {
             self.assign(&mut state, dst, Val { shape, reply, carries: Vec::new() });
         }
         state
+    }
+
+    /// A call that makes the future of a task: what it does is not done here, unless it is given the claims it works under.
+    fn task(&mut self, at: OpRef, dst: Option<Var>, call: &Call, mut state: State) -> State {
+        if let Some(own) = self.claims_among(&call.args, &state) {
+            self.observe_reached(at, call, &call.targets, &own);
+        }
+        for target in &call.targets {
+            self.background(*target, &mut state);
+        }
+        self.opaque(dst, &call.args, state)
     }
 
     /// A closure or task handed to unknown code: if it gives a lock back, the lock is in its hands.

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ir::{BlockId, Callee, EdgeKind, Function, Guard, Op, OpKind, Operand, Pattern, Rvalue, UnaryOp, Var};
+use crate::ir::{
+    BlockId, Call, Callee, EdgeKind, EffectKind, Function, Guard, Op, OpKind, Operand, Pattern, Rvalue, UnaryOp, Var,
+};
 
 /// Live-in variables per block, and correlated conditions.
 #[derive(Debug, Default)]
@@ -14,12 +16,14 @@ pub struct Flow {
     conditions: BTreeMap<(BlockId, usize), (u32, bool)>,
     /// Conditions that no longer hold when a variable is assigned anew.
     resets: BTreeMap<Var, Vec<u32>>,
+    /// Futures that are only made here: a task runs them.
+    spawned: BTreeSet<Var>,
 }
 
 impl Flow {
     /// Computes the facts of `f`.
     pub fn of(f: &Function) -> Flow {
-        let mut flow = Flow { live: liveness(f), ..Flow::default() };
+        let mut flow = Flow { live: liveness(f), spawned: spawned(f), ..Flow::default() };
         flow.correlate(f);
         flow
     }
@@ -29,10 +33,50 @@ impl Flow {
         self.resets.get(&var).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether a future is handed to a task and not awaited here.
+    pub fn spawned(&self, future: Var) -> bool {
+        self.spawned.contains(&future)
+    }
+
     /// The condition that edge number `edge` of `block` tests, and whether the edge is taken when it is true.
     pub fn condition(&self, block: BlockId, edge: usize) -> Option<(u32, bool)> {
         self.conditions.get(&(block, edge)).copied()
     }
+}
+
+/// Variables that end up as operand of a call that starts a task, themselves or in what keeps the future a future.
+fn spawned(f: &Function) -> BTreeSet<Var> {
+    const KEEPS: &[&str] = &[
+        "instrument",
+        "in_current_span",
+        "with_subscriber",
+        "with_current_subscriber",
+        "boxed",
+        "boxed_local",
+        "pin",
+        "new",
+        "map",
+        "unwrap_or_else",
+        "catch_unwind",
+        "run_until_cancelled_owned",
+    ];
+    let starts = |call: &Call| {
+        let named = call.name().starts_with("spawn") && !call.name().starts_with("spawn_blocking");
+        named || call.effect.iter().any(|t| t.effects.iter().any(|e| matches!(e.kind, EffectKind::Spawn(_))))
+    };
+    let mut found = BTreeSet::new();
+    // The future is made before the task is started: backwards, one pass is enough.
+    for op in f.blocks.iter().rev().flat_map(|block| block.ops.iter().rev()) {
+        let passes = |found: &BTreeSet<Var>| op.dst.is_some_and(|dst| found.contains(&dst));
+        let given: &[Operand] = match &op.kind {
+            OpKind::Call(call) if starts(call) => &call.args,
+            OpKind::Call(call) if passes(&found) && KEEPS.contains(&call.name()) => &call.args,
+            OpKind::Let(Rvalue::Use(x)) if passes(&found) => std::slice::from_ref(x),
+            _ => continue,
+        };
+        found.extend(given.iter().filter_map(|x| if let Operand::Var(var, _) = x { Some(*var) } else { None }));
+    }
+    found
 }
 
 /// Calls `visit` with each operand that an op reads.

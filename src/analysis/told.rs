@@ -7,7 +7,9 @@ use std::rc::Rc;
 use super::explore::Explorer;
 use super::state::State;
 use super::summary::{Held, Outcome, Status};
-use crate::ir::{BlockId, Call, Callee, EdgeKind, EffectKind, Exit, FunctionId, LockKind, OpKind, Rvalue, Shape, Var};
+use crate::ir::{
+    BlockId, Call, Callee, EdgeKind, EffectKind, Exit, FunctionId, LockKind, OpKind, Operand, Rvalue, Shape, Var,
+};
 
 impl Explorer<'_, '_> {
     /// Locks that the caller cannot know to be held go to the caller as escaped: it does not work under them. `seen` is the
@@ -103,6 +105,15 @@ impl Explorer<'_, '_> {
 
     /// The claims that a task is given, so that it is the one who works under them: a state in which only they are held.
     pub(super) fn given_claims(&self, id: FunctionId, state: &State) -> Option<State> {
+        let captures = self.f.ops().find_map(|(_, op)| match &op.kind {
+            OpKind::Let(Rvalue::Closure(made, captures)) if *made == id => Some(captures),
+            _ => None,
+        })?;
+        self.claims_among(captures, state)
+    }
+
+    /// The same of a task whose function is called with these arguments.
+    pub(super) fn claims_among(&self, given: &[Operand], state: &State) -> Option<State> {
         let row = |lock: &u16| {
             let held = &self.held[*lock as usize];
             (held.acquire.kind == LockKind::LeaseRow).then_some(held.dst).flatten()
@@ -112,12 +123,8 @@ impl Explorer<'_, '_> {
         if claims.is_empty() {
             return None;
         }
-        let captures = self.f.ops().find_map(|(_, op)| match &op.kind {
-            OpKind::Let(Rvalue::Closure(made, captures)) if *made == id => Some(captures),
-            _ => None,
-        })?;
         let slice = super::slice::Slice::of(self.f);
-        let sources: BTreeSet<Var> = captures.iter().flat_map(|x| slice.sources(x)).collect();
+        let sources: BTreeSet<Var> = given.iter().flat_map(|x| slice.sources(x)).collect();
         let mut own = state.clone();
         own.locks.retain(|lock, _| claims.iter().any(|(l, dst)| l == lock && sources.contains(dst)));
         (!own.locks.is_empty()).then_some(own)

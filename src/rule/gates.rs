@@ -43,10 +43,10 @@ impl Context<'_> {
                 if !slice.sources(test).contains(&dst) {
                     continue;
                 }
-                let compared = slice
-                    .comparisons(test)
-                    .into_iter()
-                    .any(|(a, b)| slice.sources(a).contains(&dst) != slice.sources(b).contains(&dst));
+                // `stored < now` is a comparison too: a deadline that was found past may be another one by then.
+                let pairs = slice.relations(test);
+                let compared =
+                    pairs.into_iter().any(|(a, b)| slice.sources(a).contains(&dst) != slice.sources(b).contains(&dst));
                 let in_closure = slice.closures(test).into_iter().any(|id| self.compares_its_argument(id));
                 let in_callee = call.effect.is_none() && call.targets.iter().any(|t| self.compares_a_read(*t));
                 if compared || in_closure || in_callee || self.helper_compares(&slice, test, dst) {

@@ -42,6 +42,7 @@ impl Context<'_> {
         let near = self.observed(lock, |o| {
             proven_held(o)
                 && self.judged(o.function)
+                && !self.stands_alone(o)
                 && o.via.len() <= MAX_DEPTH
                 && o.lock.via.len() <= MAX_DEPTH
                 && pick(o)
@@ -61,6 +62,12 @@ impl Context<'_> {
             list
         };
         functions.into_iter().map(list).collect()
+    }
+
+    /// Whether the claim is one of the statements of an `.sql` file: programs send each by itself, in no order.
+    fn stands_alone(&self, o: &Observation) -> bool {
+        o.lock.acquire.kind == LockKind::LeaseRow
+            && self.program.function(o.function).kind == crate::ir::FunctionKind::SqlFile
     }
 
     /// Effects that happen while rows or a transaction-level lock are held, or before the claim of a row has committed.

@@ -1,7 +1,7 @@
 //! `bare-del`: a lease key is deleted without comparing the owner in the same step.
 
 use super::{check_then_del, release_unheld};
-use crate::analysis::lock::{Decision, Lock, Pairing, Use};
+use crate::analysis::lock::{Decision, Lock, Pairing, Use, words};
 use crate::analysis::summary::Relation;
 use crate::finding::{Actor, Confidence, Finding, Severity};
 use crate::ir::{Backend, EffectKind, LockKind, OwnerCheck, Piece, Ttl, Value};
@@ -25,7 +25,10 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             && !cx.watched(release)
             && !member_is_owner(cx, release)
         {
-            findings.push(finding(cx, release, lock, how));
+            findings.push(match how != Pairing::Path && by_force(cx, release) {
+                true => forced(cx, release, lock),
+                false => finding(cx, release, lock, how),
+            });
         }
     }
 }
@@ -45,6 +48,35 @@ pub fn bare_release_of<'c>(cx: &'c Context<'_>, index: usize) -> Option<(&'c Loc
             _ => None,
         })
         .max_by_key(|(_, how)| *how)
+}
+
+/// Whether the function that releases says that it does so whoever the holder is; its taker does not call it.
+fn by_force(cx: &Context<'_>, release: &Use) -> bool {
+    const FORCE: &[&str] = &["force", "forced", "forcibly", "admin", "administrative"];
+    let on_the_way = release.id.0.iter().map(|site| cx.analyzer.item(site.function));
+    on_the_way.chain([cx.analyzer.item(release.function)]).any(|id| {
+        let name = words(&cx.program.function(id).name);
+        name.iter().any(|w| FORCE.contains(&w.as_str()))
+    })
+}
+
+/// The note on a declared administrative release.
+fn forced(cx: &Context<'_>, release: &Use, lock: &Lock) -> Finding {
+    let key = cx.one_key(lock, release);
+    let (span, taken) = (cx.place(release), cx.place(&lock.taken));
+    let command = &release.effect.command;
+    let message = format!("{command} frees the lock `{key}` whoever holds it: a holder that still works is not told");
+    let mut f = Finding::new(&RULE, span, message).at_most(Severity::Note);
+    f.confidence = cx.confidence(cx.certainty(release)).min(cx.confidence(cx.certainty(&lock.taken)));
+    f.caret = "frees it by force".into();
+    f.labels = cx.through(release, "the command");
+    f.label(taken, "the lock is taken here");
+    f.help = "use it only where the holder is known to be gone, log whose lock was freed, and let the work under the lock refuse a stale holder".into();
+    f.step(Actor::A, taken, format!("holds `{key}`, and works"));
+    f.step(Actor::B, span, "frees it by force");
+    f.step(Actor::B, taken, format!("acquires `{key}`, and works beside A"));
+    f.lock = Some(cx.key(lock));
+    f
 }
 
 /// A member of a set or a field of a hash that is made anew for each owner: nobody else's can be meant.

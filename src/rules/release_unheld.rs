@@ -1,6 +1,6 @@
 //! `release-unheld`: a release without owner check on a path where the acquire failed or was lost.
 
-use super::unchecked_acquire;
+use super::{check_then_del, unchecked_acquire};
 use crate::analysis::lock::Decision;
 use crate::analysis::summary::{Relation, Status};
 use crate::finding::{Actor, Finding, Severity};
@@ -50,7 +50,9 @@ fn unheld(cx: &Context<'_>) -> Vec<(usize, Status, usize)> {
         .filter_map(|seen| {
             let release = cx.locks.release_of(&seen.freed.via, seen.freed.origin.effect)?;
             let lock = cx.locks.of(&seen.lock.via, seen.lock.origin.effect)?;
-            (cx.locks.locks[lock].decision == Decision::Lock).then_some((release, seen.status, lock))
+            // What is found there is looked at first: the fault is that it may have changed since.
+            let looked = check_then_del::client_check(cx, &cx.locks.releases[release]).is_some();
+            (cx.locks.locks[lock].decision == Decision::Lock && !looked).then_some((release, seen.status, lock))
         })
         .collect();
     // `lost` is the more telling world: an ordinary contention, no error needed.

@@ -21,7 +21,8 @@ pub const RULE: Rule = Rule {
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     for lock in &cx.locks.locks {
         let row = lock.acquire().is_some_and(|a| a.kind == LockKind::Row);
-        if !row || !cx.judged(lock.taken.function) {
+        // Which paths lock is not known here: those on a pool may be the others.
+        if !row || lock.taken.effect.conditional || !cx.judged(lock.taken.function) {
             continue;
         }
         let Some(trip) = database::trip(cx.analyzer, lock.taken.origin().site) else { continue };

@@ -31,7 +31,8 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             continue;
         }
         let named = acquire.form != AcquireForm::SetIfAbsent || !matches!(acquire.key, Value::Unknown);
-        let sections = cx.sections(index, |o| named && repeats(o).is_some() && !told_by_helper(cx, o));
+        let sections =
+            cx.sections(index, |o| named && repeats(o).is_some() && !told_by_helper(cx, o) && !same_object(cx, o));
         for section in sections {
             let open: Vec<Observation> = section.into_iter().filter(|o| in_scope(cx, o, acquire.kind)).collect();
             if let Some(first) = open.first() {
@@ -53,6 +54,28 @@ fn repeats(o: &Observation) -> Option<&External> {
     let refusable = matches!(external.what.as_str(), "object DELETE" | "HTTP DELETE" | "DynamoDB write" | "object GET");
     let told = external.idempotency.as_ref().is_some_and(|key| !made_anew(key, 0));
     (external.mutates() && !refusable && !told).then_some(external)
+}
+
+/// Whether an object of a fixed name and fixed content is put: the second time changes nothing.
+fn same_object(cx: &Context<'_>, o: &Observation) -> bool {
+    if !matches!(&o.effect.kind, EffectKind::External(e) if e.what == "object PUT") {
+        return false;
+    }
+    let site = o.origin.site;
+    let OpKind::Call(call) = &cx.program.function(site.function).op(site.at).kind else { return false };
+    call.args.len() > 2 && call.args.iter().skip(1).all(|x| fixed(&cx.program.value(site.function, x), 0))
+}
+
+/// Made of constants alone.
+fn fixed(value: &Value, depth: usize) -> bool {
+    let inner = |v: &Value| depth < 16 && fixed(v, depth + 1);
+    match value {
+        Value::Const(_) | Value::Path(_) => true,
+        Value::Template(pieces) => pieces.iter().all(|p| !matches!(p, Piece::Hole(v) if !inner(v))),
+        Value::Call(call) => call.args.iter().all(inner),
+        Value::Aggregate(_, fields) => fields.iter().all(|(_, v)| inner(v)),
+        _ => false,
+    }
 }
 
 /// Whether the headers of a request are made by a function of the workspace that puts a key among them.

@@ -219,7 +219,8 @@ fn terminal(site: &Site<'_>) -> Outcome {
             };
             let row = row_type(site, kind, fetch, built.asked.as_ref());
             let span = built.span.unwrap_or(site.span);
-            send(site, &built.text, built.binds, on(site), Asked { fetch, row }, span)
+            let sent = send(site, &built.text, built.binds, on(site), Asked { fetch, row }, span);
+            if built.may_lock { perhaps(sent) } else { sent }
         }
         Some(Built::Query(built)) => {
             let effects = query::effects(&built, site.span, dialect(site), site.sql);
@@ -257,6 +258,15 @@ fn is_executor(site: &Site<'_>) -> bool {
     let Some(operand) = site.row.on.as_ref().and_then(|place| site.operand(place)) else { return false };
     let types = crate::model::receiver_types(site.program, site.function, operand);
     types.iter().any(|ty| site.models.type_roles(ty).iter().any(|(file, _)| *file == site.row.file))
+}
+
+/// The row locks of a statement that has its locking clause on some paths only.
+fn perhaps(mut sent: Outcome) -> Outcome {
+    if let Outcome::Effect(trip) = &mut sent {
+        let row = |e: &&mut Effect| matches!(&e.kind, EffectKind::Acquire(a) if a.kind == LockKind::Row);
+        trip.effects.iter_mut().filter(row).for_each(|e| e.conditional = true);
+    }
+    sent
 }
 
 /// Migrations under the runner's own session lock (sqlx takes one unless `set_locking(false)`).

@@ -27,6 +27,8 @@ pub(super) struct TextQuery {
     pub asked: Option<Ty>,
     /// Where the call that takes the text is written.
     pub span: Option<Span>,
+    /// The clause that locks rows is added on some paths only.
+    pub may_lock: bool,
 }
 
 /// What building needs to know.
@@ -79,6 +81,7 @@ impl Builder<'_> {
                     row: None,
                     asked: None,
                     span: None,
+                    may_lock: false,
                 })
             }),
             _ => None,
@@ -149,7 +152,7 @@ impl Builder<'_> {
             let index = if position < 0 { n + i64::from(position) } else { i64::from(position) };
             usize::try_from(index).ok().and_then(|i| call.generics.get(i)).cloned()
         });
-        TextQuery { text, binds, row: row.what.clone(), asked, span: Some(self.place(call)) }
+        TextQuery { text, binds, row: row.what.clone(), asked, span: Some(self.place(call)), may_lock: false }
     }
 
     fn step(&self, built: Built, call: &CallValue, depth: usize) -> Built {
@@ -168,6 +171,7 @@ impl Builder<'_> {
                 Built::Statement(s)
             }
             (Built::Statement(mut s), Role::StatementText) => {
+                s.may_lock |= call.conditional && value.as_ref().and_then(Value::as_str).is_some_and(locks_rows);
                 let mut pieces = match s.text {
                     Value::Template(pieces) => Shared::take(pieces),
                     text => vec![Piece::Hole(text)],
@@ -194,6 +198,12 @@ impl Builder<'_> {
             (built, _) => built,
         }
     }
+}
+
+/// Whether a piece of a SELECT holds its locking clause.
+fn locks_rows(piece: &str) -> bool {
+    let words: Vec<String> = piece.split_whitespace().map(str::to_ascii_uppercase).collect();
+    words.windows(2).any(|pair| pair[0] == "FOR" && matches!(pair[1].as_str(), "UPDATE" | "SHARE" | "NO" | "KEY"))
 }
 
 /// The parameters in `&[&a, &b]`, `(a, b)`, `vec![..]`, `params! { "x" => a }`.

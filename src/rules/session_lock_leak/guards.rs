@@ -1,5 +1,7 @@
 //! Objects that keep the pooled connection of a session lock and do not unlock it when they are dropped.
 
+use std::collections::BTreeSet;
+
 use crate::analysis::database::Run;
 use crate::analysis::lock::Lock;
 use crate::analysis::summary::{Carry, Leaving, Status};
@@ -32,6 +34,9 @@ pub(super) fn let_go(
     let carried = |e: &&Leaving| e.status == Status::Held && e.proven && e.carry == Some(Carry::Nothing);
     exits.iter().copied().find(carried)?;
     let path = guard_type(cx, &cx.program.function(function).ret, 0)?;
+    if cx.program.drop_of(&path).is_some_and(|drop| queues(cx, drop)) {
+        return None;
+    }
     let ends = |id: FunctionId| cx.program.function(id).calls().any(|(_, _, call)| ENDS.contains(&call.name()));
     if cx.program.drop_of(&path).is_some_and(|drop| {
         ends(drop) || cx.program.functions().any(|(id, _)| cx.analyzer.item(id) == drop && ends(id))
@@ -55,6 +60,23 @@ pub(super) fn let_go(
         cx.program.function(function).public || outside.iter().any(|e| cx.program.function(e.function).public);
     let name = path.rsplit("::").next().unwrap_or(&path).to_string();
     (!drops.is_empty() || !used && offered).then_some(LetGo { name, drops })
+}
+
+/// Whether a `Drop` tells somebody else to unlock: a message to the task that has the connection, or a task of its own.
+fn queues(cx: &Context<'_>, drop: FunctionId) -> bool {
+    const TELLS: &[&str] = &["send", "try_send", "blocking_send", "send_blocking", "unbounded_send", "spawn"];
+    let mut seen = BTreeSet::from([drop]);
+    let mut work = vec![(drop, 0)];
+    while let Some((id, depth)) = work.pop() {
+        for (_, _, call) in cx.program.function(id).calls() {
+            if TELLS.contains(&call.name()) {
+                return true;
+            }
+            let next = call.targets.iter().copied().filter(|_| depth < 4);
+            work.extend(next.filter(|t| seen.insert(*t)).map(|t| (t, depth + 1)));
+        }
+    }
+    false
 }
 
 /// The lock object without a releasing drop in a type.
