@@ -16,7 +16,7 @@ use crate::ir::{
 /// that long work under a lock does not hide the release behind it. A function's own effects are all kept.
 pub const MAX_REACHED: usize = 48;
 /// Calls followed downwards.
-const MAX_DEPTH: usize = 6;
+const MAX_DEPTH: usize = 8;
 
 /// One question about what a function reaches.
 #[derive(Default)]

@@ -21,7 +21,7 @@ struct Way<'w> {
 }
 
 /// Calls between the function that sees both, and the acquire or the effect.
-const MAX_DEPTH: usize = 6;
+const MAX_DEPTH: usize = 8;
 /// Functions that a value is followed through.
 const MAX_HOPS: usize = 8;
 
