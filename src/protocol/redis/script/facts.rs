@@ -1,6 +1,6 @@
 //! What a path through a script knows at a command: owner checks, absence, expiry; and what the script answers.
 
-use super::term::{Event, Path, State, Term};
+use super::term::{Event, Fact, Path, State, Term};
 use crate::ir::{At, CallValue, EffectKind, Shared, Value};
 use crate::protocol::redis::WireReply;
 
@@ -76,6 +76,9 @@ pub fn owner_check(path: &Path, e: usize, key: &Term) -> Option<Term> {
     let reads = |n: usize| path.events[..e].get(n).is_some_and(|event| event.key() == key && event.name != "TIME");
     for fact in path.facts.iter().filter(|fact| fact.after <= e && fact.operator == "==" && fact.holds) {
         let any = |_: usize| true;
+        if is_type(&fact.left) || is_type(&fact.right) || ordered(path, fact) {
+            continue;
+        }
         for (stored, token) in [(&fact.left, &fact.right), (&fact.right, &fact.left)] {
             let value = stored.mentions(&|n| {
                 reads(n) && matches!(path.events[n].name.as_str(), "GET" | "HGET" | "HMGET" | "HGETALL" | "LINDEX")
@@ -88,6 +91,18 @@ pub fn owner_check(path: &Path, e: usize, key: &Term) -> Option<Term> {
     path.events[..e].iter().find_map(|event| {
         let field = matches!(event.name.as_str(), "HEXISTS" | "SISMEMBER") && event.state == State::Number(1);
         (field && event.key() == key).then(|| event.args.get(1).cloned()).flatten()
+    })
+}
+
+/// `type(x)`: what is compared with it is no stored value.
+fn is_type(term: &Term) -> bool {
+    matches!(term, Term::Apply(name, _) if name == "type")
+}
+
+/// Whether the two sides of a test for equality are also tested for which is less: numbers, not owners.
+fn ordered(path: &Path, equal: &Fact) -> bool {
+    path.facts.iter().filter(|fact| matches!(fact.operator, "<" | "<=" | ">" | ">=")).any(|fact| {
+        (fact.left == equal.left && fact.right == equal.right) || (fact.left == equal.right && fact.right == equal.left)
     })
 }
 
