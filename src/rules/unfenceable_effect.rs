@@ -32,7 +32,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         }
         let named = acquire.form != AcquireForm::SetIfAbsent || !matches!(acquire.key, Value::Unknown);
         let sections =
-            cx.sections(index, |o| named && repeats(o).is_some() && !told_by_helper(cx, o) && !same_object(cx, o));
+            cx.sections(index, |o| named && repeats(o).is_some() && !told_by_helper(cx, o) && !harmless_again(cx, o));
         for section in sections {
             let open: Vec<Observation> = section.into_iter().filter(|o| in_scope(cx, o, acquire.kind)).collect();
             if let Some(first) = open.first() {
@@ -56,6 +56,11 @@ fn repeats(o: &Observation) -> Option<&External> {
     (external.mutates() && !refusable && !told).then_some(external)
 }
 
+/// Whether the second time leaves everything as the first one did.
+fn harmless_again(cx: &Context<'_>, o: &Observation) -> bool {
+    same_object(cx, o) || content_names_it(cx, o)
+}
+
 /// Whether an object of a fixed name and fixed content is put: the second time changes nothing.
 fn same_object(cx: &Context<'_>, o: &Observation) -> bool {
     if !matches!(&o.effect.kind, EffectKind::External(e) if e.what == "object PUT") {
@@ -74,6 +79,49 @@ fn fixed(value: &Value, depth: usize) -> bool {
         Value::Template(pieces) => pieces.iter().all(|p| !matches!(p, Piece::Hole(v) if !inner(v))),
         Value::Call(call) => call.args.iter().all(inner),
         Value::Aggregate(_, fields) => fields.iter().all(|(_, v)| inner(v)),
+        _ => false,
+    }
+}
+
+/// Whether what is stored is named by a digest of what it is: the second one stores the same bytes under the same name.
+fn content_names_it(cx: &Context<'_>, o: &Observation) -> bool {
+    let EffectKind::External(external) = &o.effect.kind else { return false };
+    let target = &external.target;
+    match external.what.as_str() {
+        "HTTP PUT" | "object PUT" => by_digest(cx, o.function, target, 0),
+        // An upload by POST: the name is what the address ends with.
+        "HTTP POST" => match target {
+            Value::Template(pieces) => matches!(pieces.last(), Some(Piece::Hole(v)) if by_digest(cx, o.function, v, 0)),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Words in names of values that are computed from all of some content.
+const DIGESTS: &[&str] = &["digest", "sha256", "sha512", "sha1", "blake3", "md5", "checksum"];
+
+fn by_digest(cx: &Context<'_>, function: FunctionId, value: &Value, depth: usize) -> bool {
+    if depth > 16 {
+        return false;
+    }
+    let says = |name: &str| words(name).iter().any(|w| DIGESTS.contains(&w.as_str()));
+    let inner = |v: &Value| by_digest(cx, function, v, depth + 1);
+    match value {
+        Value::Param(i) => {
+            let f = cx.program.function(function);
+            f.params.get(*i as usize).and_then(|v| f.var(*v).name.as_deref()).is_some_and(says)
+        }
+        Value::Local(home, var) => {
+            let named = cx.program.function(*home).vars.get(*var as usize);
+            named.and_then(|v| v.name.as_deref()).is_some_and(says)
+        }
+        Value::Field(base, name) => says(name) || inner(base),
+        Value::TypeField(_, name) => says(name),
+        Value::Template(pieces) => pieces.iter().any(|p| matches!(p, Piece::Hole(v) if inner(v))),
+        Value::Call(call) => says(&call.name) || call.args.iter().any(inner),
+        Value::Operation(_, list) => list.iter().any(inner),
+        Value::Join(list) => !list.is_empty() && list.iter().all(inner),
         _ => false,
     }
 }
