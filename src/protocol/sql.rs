@@ -55,16 +55,24 @@ impl Context {
     /// literals of code.
     pub fn of(program: &Program) -> Context {
         let mut context = Context { schema: program.schema.clone(), ..Context::default() };
-        for (_, function) in program.functions() {
-            if function.test {
-                continue;
-            }
-            for (_, op) in function.ops() {
-                texts(&op.kind, &mut |text| context.learn(&text));
-            }
+        let live = || program.functions().filter(|(_, function)| !function.test);
+        // What is put back after a time says which claims can be lost.
+        for (_, op) in live().flat_map(|(_, function)| function.ops()) {
+            texts(&op.kind, &mut |text| context.learn_sweeps(&text));
+        }
+        for (_, op) in live().flat_map(|(_, function)| function.ops()) {
+            texts(&op.kind, &mut |text| context.learn(&text));
         }
         context.routines = routines::of(program, &context);
         context
+    }
+
+    fn learn_sweeps(&mut self, value: &Value) {
+        let Some(text) = Text::of(value) else { return };
+        let lower = text.sql.to_ascii_lowercase();
+        if lower.contains("update") && lower.contains("where") && lower.contains(['<', '>']) {
+            self.leases.learn_sweeps(value, Dialect::Unknown);
+        }
     }
 
     fn learn(&mut self, value: &Value) {

@@ -221,9 +221,46 @@ fn claim<'a>(reading: &Reading<'_>, dml: &Dml<'a>) -> Option<Claim<'a>> {
         _ => false,
     };
     if !accepted {
-        return None;
+        let begun = begun(reading, dml, &set, skips)?;
+        return Some(Claim { table, owner, until: Some(begun), form: AcquireForm::RowClaim });
     }
     Some(Claim { table, owner, until, form: AcquireForm::RowClaim })
+}
+
+/// The time column that a claim by state sets, where another statement puts rows back that stay in that state too long: what
+/// is begun is taken over by the time, though the claim itself says nothing of it.
+fn begun<'a>(
+    reading: &Reading<'_>,
+    dml: &Dml<'_>,
+    set: &[(&'a str, &'a Expr)],
+    skips: bool,
+) -> Option<(String, &'a Expr)> {
+    let table = dml.table()?;
+    let mut found = state_conditions(reading, dml);
+    for select in dml.choosers() {
+        if let (Some(inner), Some(filter)) = (own_source(select, table), &select.filter) {
+            found.extend(states_of(reading, inner, filter));
+        }
+    }
+    let to: Vec<(&str, String)> = set.iter().filter_map(|(c, e)| Some((*c, literal(e)?))).collect();
+    let sweeps = reading.context.leases.sweeps(&table.name);
+    sweeps.iter().find_map(|sweep| {
+        let (_, state) = to.iter().find(|(column, _)| *column == sweep.column)?;
+        let free = found.contains(&(sweep.column.clone(), sweep.to.clone()));
+        let held = *state != sweep.to && sweep.from.as_ref().is_none_or(|from| from == state);
+        let (name, e) = set
+            .iter()
+            .find(|(c, e)| *c == sweep.time && (time::has_clock(e) || time::may_be_time(e) && c.ends_with("_at")))?;
+        (held && (free || skips)).then(|| ((*name).to_string(), *e))
+    })
+}
+
+/// The target itself among what a sub-select reads.
+fn own_source<'a>(select: &'a Select, table: &Table) -> Option<&'a Table> {
+    select.from.iter().find_map(|s| match s {
+        Source::Table(t) if t.name == table.name => Some(t),
+        _ => None,
+    })
 }
 
 /// Whether the statement finds a row in a state and sets that state again: work in hand is taken from whoever began it.
@@ -235,6 +272,10 @@ fn held_again(reading: &Reading<'_>, dml: &Dml<'_>, set: &[(&str, &Expr)]) -> bo
 /// Columns that the statement's own WHERE finds equal to a literal.
 fn state_conditions(reading: &Reading<'_>, dml: &Dml<'_>) -> Vec<(String, String)> {
     let (Some(table), Some(filter)) = (dml.table(), dml.filter()) else { return Vec::new() };
+    states_of(reading, table, filter)
+}
+
+fn states_of(reading: &Reading<'_>, table: &Table, filter: &Expr) -> Vec<(String, String)> {
     let mut list = Vec::new();
     conditions(reading, table, filter, "", &mut list);
     let state = |(column, op, value): Condition| match value {

@@ -2,7 +2,9 @@
 
 use super::super::rows::{Condition, dmls};
 use super::super::{Binds, Context, Reading, Text};
-use super::{assignments, claim, fresh, literal, sent_to_compare, short, told_otherwise};
+use super::{
+    assignments, claim, fresh, literal, sent_to_compare, short, state_conditions, tests, time, told_otherwise,
+};
 use crate::frontend::sql::ast::*;
 use crate::frontend::sql::{Dialect, statements};
 use crate::ir::*;
@@ -17,6 +19,21 @@ pub struct Leases {
     compared: BTreeMap<String, BTreeSet<String>>,
     /// What statements that claim nothing set columns to, by table.
     set: BTreeMap<String, BTreeSet<(String, String)>>,
+    /// Statements that put rows back which stay in a state too long, by table.
+    sweeps: BTreeMap<String, Vec<Sweep>>,
+}
+
+/// A statement that finds rows by an old time and sets their state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sweep {
+    /// The column whose time is found old.
+    pub(super) time: String,
+    /// The state column.
+    pub(super) column: String,
+    /// The state it is found in, where the statement says so.
+    pub(super) from: Option<String>,
+    /// What it is set to.
+    pub(super) to: String,
 }
 
 /// Columns of a lease table.
@@ -34,11 +51,44 @@ struct LeaseColumns {
 }
 
 impl Leases {
+    /// Learns which rows a text puts back after a time.
+    pub fn learn_sweeps(&mut self, value: &Value, dialect: Dialect) {
+        let Some(text) = Text::of(value) else { return };
+        let place = |_| Span::new(FileId(0), 0, 0);
+        let (binds, context) = (Binds::default(), Context::default());
+        let reading = Reading { text: &text, binds: &binds, dialect, place: &place, context: &context, enters: false };
+        for statement in statements(&text.sql, dialect) {
+            for dml in dmls(&statement) {
+                let (StatementKind::Update(_), Some(table)) = (&dml.statement.kind, dml.table()) else { continue };
+                let set = assignments(&dml);
+                let (expired, _) = tests(&reading, &dml);
+                let found = state_conditions(&reading, &dml);
+                for old in expired.iter().filter(|e| !set.iter().any(|(c, v)| *c == e.column && time::has_clock(v))) {
+                    for (column, to) in set.iter().filter_map(|(c, e)| Some((*c, literal(e)?))) {
+                        let from = found.iter().find(|(c, _)| c == column).map(|(_, state)| state.clone());
+                        let sweep = Sweep { time: old.column.clone(), column: column.to_string(), from, to };
+                        let known = self.sweeps.entry(short(&table.name)).or_default();
+                        if sweep.from.as_ref() != Some(&sweep.to) && !known.contains(&sweep) {
+                            known.push(sweep);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Statements that put rows of the table back after a time.
+    pub(super) fn sweeps(&self, table: &str) -> &[Sweep] {
+        self.sweeps.get(&short(table)).map_or(&[], Vec::as_slice)
+    }
+
     /// Learns from the claims of a text.
     pub fn learn(&mut self, value: &Value, dialect: Dialect) {
         let Some(text) = Text::of(value) else { return };
         let place = |_| Span::new(FileId(0), 0, 0);
-        let (binds, context) = (Binds::default(), Context::default());
+        let binds = Binds::default();
+        let known = Leases { sweeps: self.sweeps.clone(), ..Leases::default() };
+        let context = Context { leases: known, ..Context::default() };
         let reading = Reading { text: &text, binds: &binds, dialect, place: &place, context: &context, enters: false };
         for statement in statements(&text.sql, dialect) {
             for dml in dmls(&statement) {
