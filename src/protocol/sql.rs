@@ -225,7 +225,9 @@ fn read(reading: &Reading<'_>, request: &Request<'_>) -> (Vec<Effect>, Atomicity
     for statement in &list {
         effects.extend(statement_effects(reading, statement));
     }
-    let reply = list.iter().rev().find_map(|s| reply::of(reading, s, &effects, &request.asked));
+    // Of several statements a later one may give the return code of a procedure: `EXEC @r = ..; SELECT @r`.
+    let tells = |s: &&Statement| list.len() == 1 || !matches!(s.kind, StatementKind::Call(_));
+    let reply = list.iter().rev().filter(tells).find_map(|s| reply::of(reading, s, &effects, &request.asked));
     let control = list.iter().any(|s| {
         matches!(
             s.kind,

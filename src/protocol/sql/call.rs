@@ -1,8 +1,8 @@
 //! Calls of SQL clients that matched a model row.
 //!
 //! `what` of the rows is a list of words. For statements, what one row becomes: `scalar`, `typed`, `checked`,
-//! `checked-scalar`, else a row object. For what runs them, what is fetched: `one`, `optional`, `all`, `count` (the number
-//! of rows), `done` (that number behind an accessor), `unit`, `stream`; `by-type` leaves the row to the type asked for.
+//! `checked-scalar`, else a row object; `file` where a file of the package holds the text. For what runs them, what is
+//! fetched: `one`, `optional`, `all`, `count` (the number of rows), `done` (that number behind an accessor), `unit`, `stream`; `by-type` leaves the row to the type asked for.
 
 use super::chain::{Builder, Built};
 use super::handle::{self, handle};
@@ -168,7 +168,13 @@ fn statement(site: &Site<'_>) -> Outcome {
 }
 
 fn builder<'a>(site: &'a Site<'_>) -> Builder<'a> {
-    Builder { models: site.models, versions: site.versions, file: site.row.file, span: site.span }
+    Builder {
+        program: site.program,
+        models: site.models,
+        versions: site.versions,
+        file: site.row.file,
+        span: site.span,
+    }
 }
 
 fn send(

@@ -4,6 +4,7 @@ use super::Binds;
 use super::query::Query;
 use super::text::bounded;
 use crate::ir::{CallValue, Lit, Piece, Shared, Ty, Value};
+use crate::link::Program;
 use crate::model::{Match, Models, Role, Row, Versions};
 use crate::source::Span;
 
@@ -33,6 +34,7 @@ pub(super) struct TextQuery {
 
 /// What building needs to know.
 pub(super) struct Builder<'a> {
+    pub program: &'a Program,
     pub models: &'a Models,
     pub versions: &'a Versions,
     /// Model file of the crate.
@@ -141,6 +143,10 @@ impl Builder<'_> {
     fn statement(&self, row: &Row, args: &[Value], call: &CallValue) -> TextQuery {
         let at = row.sql.as_ref().and_then(|place| place.arg).unwrap_or(0);
         let text = args.get(at).cloned().unwrap_or(Value::Unknown);
+        let text = match row.what.as_deref().is_some_and(|what| what.split_whitespace().any(|word| word == "file")) {
+            true => text.as_str().and_then(|path| self.file_text(path, call)).unwrap_or(Value::Unknown),
+            false => text,
+        };
         // The values of the checked macros follow the text.
         let binds = if call.name.ends_with('!') {
             Binds::positional(args.get(at + 1..).unwrap_or(&[]).iter().map(bounded).collect())
@@ -153,6 +159,17 @@ impl Builder<'_> {
             usize::try_from(index).ok().and_then(|i| call.generics.get(i)).cloned()
         });
         TextQuery { text, binds, row: row.what.clone(), asked, span: Some(self.place(call)), may_lock: false }
+    }
+
+    /// The text of a file that is named relative to the root of the package that the call stands in.
+    fn file_text(&self, path: &str, call: &CallValue) -> Option<Value> {
+        let own = &self.program.sources.get(self.place(call).file).path;
+        let wanted = path.trim_start_matches("./");
+        // The nearest folder above that has it.
+        let roots = own.char_indices().rev().filter(|(_, c)| *c == '/').map(|(i, _)| &own[..=i]).chain([""]);
+        let files: Vec<String> = roots.map(|root| format!("{root}{wanted}")).collect();
+        let found = files.iter().find_map(|name| self.program.sources.iter().find(|file| file.path == *name));
+        found.map(|file| Value::str(&*file.text))
     }
 
     fn step(&self, built: Built, call: &CallValue, depth: usize) -> Built {

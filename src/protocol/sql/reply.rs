@@ -88,11 +88,24 @@ struct Outcome {
 
 /// The reply for the first lock effect of the statement; `None` when its result says nothing of any lock.
 pub(super) fn of(reading: &Reading<'_>, statement: &Statement, effects: &[Effect], asked: &Asked) -> Option<Reply> {
-    let (held, lost) = outcomes(reading, statement, effects)?;
+    let (held, lost) = outcomes(reading, statement, effects, asked)?;
     Some(Reply { held: shape(&held, asked), lost: shape(&lost, asked), failed: Shape::err() })
 }
 
-fn outcomes(reading: &Reading<'_>, statement: &Statement, effects: &[Effect]) -> Option<(Outcome, Outcome)> {
+fn outcomes(
+    reading: &Reading<'_>,
+    statement: &Statement,
+    effects: &[Effect],
+    asked: &Asked,
+) -> Option<(Outcome, Outcome)> {
+    if let StatementKind::Call(f) = &statement.kind
+        && lock_function(&f.name).is_some()
+        && matches!(asked.fetch, Fetch::Done | Fetch::Unit | Fetch::Count)
+    {
+        // `EXEC sp_getapplock`: its return code is no row, so what counts rows never sees it.
+        let world = || Outcome { rows: Rows::Unknown, columns: Vec::new() };
+        return Some((world(), world()));
+    }
     let calls = lock_calls(statement);
     if let Some(first) = calls.first() {
         return Some((world(statement, first, true), world(statement, first, false)));
