@@ -1,5 +1,6 @@
 //! What the caller sees of a statement's outcome, by world.
 
+mod body;
 mod found;
 
 use super::{Reading, lease};
@@ -389,7 +390,7 @@ fn column_name(name: &str) -> (&str, bool) {
 
 fn shape(outcome: &Outcome, asked: &Asked) -> Shape {
     if asked.fetch == Fetch::Body {
-        return body_row(outcome);
+        return body::row(outcome);
     }
     if outcome.rows == Rows::Error {
         return Shape::err();
@@ -422,22 +423,6 @@ fn shape(outcome: &Outcome, asked: &Asked) -> Shape {
             Shape::Struct(ROWS.into(), fields).ok()
         }
     }
-}
-
-/// Variables of a routine: NULL where no row came.
-fn body_row(outcome: &Outcome) -> Shape {
-    let (found, count) = match outcome.rows {
-        Rows::None => (Shape::Bool(false), Shape::Int(0)),
-        Rows::Some(n) => (Shape::Bool(true), Shape::Int(n.unwrap_or(1))),
-        Rows::Unknown | Rows::Error => (Shape::Unknown, Shape::Unknown),
-    };
-    let mut fields = vec![("found".to_string(), found), ("row_count".to_string(), count)];
-    for (i, (name, shape)) in outcome.columns.iter().enumerate() {
-        let shape = if outcome.rows == Rows::None { Shape::None } else { shape.clone() };
-        fields.push((i.to_string(), shape.clone()));
-        fields.push((column_name(name).0.to_string(), shape));
-    }
-    Shape::Struct(ROW.into(), fields)
 }
 
 fn row(outcome: &Outcome, row: &RowType) -> Shape {
