@@ -311,8 +311,9 @@ impl<'p> Analyzer<'p> {
     fn rebase(&self, value: &Value, call: &Call, caller: FunctionId, target: FunctionId) -> Value {
         match self.program.outer(target, value) {
             Some((parent, outer)) if parent == caller => outer,
-            Some((parent, outer)) => self.program.absolute(parent, &outer),
-            None => self.program.instantiate(value, call, caller),
+            // Run by a function that it was handed to: its captures mean nothing there, and something again further out.
+            Some((parent, outer)) => self.program.frozen(parent, &self.program.absolute(parent, &outer)),
+            None => self.program.thawed(caller, &self.program.instantiate(value, call, caller)),
         }
     }
 

@@ -130,9 +130,18 @@ pub struct Locks {
 /// Uses by the calls that lead to them: effects and indices.
 type ByUse = BTreeMap<Vec<Site>, Vec<(u32, usize)>>;
 
-/// The use that the innermost calls of `via` lead to.
+/// The use that the innermost calls of `via` lead to. A closure counts for what it reaches where it is made, and is walked
+/// where it is run: then only the two ends of the chain agree.
 fn found(uses: &ByUse, via: &[Site], effect: u32) -> Option<usize> {
-    (0..via.len()).find_map(|i| uses.get(&via[i..])?.iter().find(|(e, _)| *e == effect).map(|(_, index)| *index))
+    let of = |list: &[(u32, usize)]| list.iter().find(|(e, _)| *e == effect).map(|(_, index)| *index);
+    let exact = (0..via.len()).find_map(|i| of(uses.get(&via[i..])?));
+    exact.or_else(|| {
+        let last = via.last()?;
+        via.iter().take(via.len() - 1).find_map(|start| {
+            let own = uses.range(vec![*start]..).take_while(|(sites, _)| sites.first() == Some(start));
+            own.filter(|(sites, _)| sites.last() == Some(last)).find_map(|(_, list)| of(list))
+        })
+    })
 }
 
 impl Locks {

@@ -224,16 +224,20 @@ impl<'p> Explorer<'_, 'p> {
     pub(super) fn release(&mut self, freed: Freed, state: &mut State) {
         let mut matched = Vec::new();
         for (lock, status) in &state.locks {
-            let held = &self.held[*lock as usize];
-            let relation = self.a.relate_release(&freed.release, &held.acquire);
+            let relation = self.a.relate_release(&freed.release, &self.held[*lock as usize].acquire);
             if relation.possible() {
-                if !state.stale.contains(lock) {
-                    self.a.observe_release(self.id, &freed, held, *status, relation, state.proven);
-                }
                 matched.push((*lock, *status, relation));
             }
         }
         let best = matched.iter().filter(|(_, s, _)| *s == Status::Held).map(|(.., r)| *r).max();
+        for (lock, status, relation) in &matched {
+            // Lost at first and won by a second try: it is the second one that is given back.
+            let regained = best == Some(Relation::Must) && matches!(status, Status::Lost | Status::Failed);
+            if !state.stale.contains(lock) && !regained {
+                let held = &self.held[*lock as usize];
+                self.a.observe_release(self.id, &freed, held, *status, *relation, state.proven);
+            }
+        }
         for (lock, status, relation) in &matched {
             if *status == Status::Held && (Some(*relation) == best || freed.release.all) {
                 state.locks.insert(*lock, Status::Released);

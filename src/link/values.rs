@@ -421,6 +421,26 @@ impl Program {
         }
     }
 
+    /// A value of `f` for frames in which its parameters mean nothing: they become [`Value::Local`]s of `f`.
+    pub fn frozen(&self, f: FunctionId, value: &Value) -> Value {
+        let params = &self.function(f).params;
+        rewrite(value, leaf::FRAME, &|leaf| match leaf {
+            Value::Param(i) => params.get(*i as usize).map(|var| Value::Local(f, var.0)),
+            _ => None,
+        })
+    }
+
+    /// A value in which parameters of `f` itself were [`Program::frozen`], back in the terms of `f`.
+    pub fn thawed(&self, f: FunctionId, value: &Value) -> Value {
+        let params = &self.function(f).params;
+        rewrite(value, leaf::FRAME, &|leaf| match leaf {
+            Value::Local(of, var) if *of == f => {
+                params.iter().position(|param| param.0 == *var).map(|i| Value::Param(i as u32))
+            }
+            _ => None,
+        })
+    }
+
     /// See [`Program::outer`].
     pub(super) fn outer_of(&self, f: FunctionId, value: &Value) -> Option<(FunctionId, Value)> {
         let function = self.function(f);

@@ -1,8 +1,9 @@
 //! `constant-token`: the value stored in the lock is the same for every acquisition, so no owner check can tell holders apart.
 
-use crate::analysis::lock::{Decision, Lock};
-use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{EffectKind, FunctionId, LockKind, OwnerCheck, Piece, Site, Value};
+use crate::analysis::lock::{Decision, Lock, Pairing, words};
+use crate::analysis::summary::{Observation, Relation};
+use crate::finding::{Actor, Confidence, Finding, Severity};
+use crate::ir::{EffectKind, FunctionId, LockKind, OwnerCheck, Piece, Site, Ty, Value};
 use crate::rule::{Context, Group, Rule};
 
 /// The rule.
@@ -18,7 +19,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     for (index, lock) in cx.locks.locks.iter().enumerate() {
         let Some(acquire) = lock.acquire() else { continue };
         let by_hand = !lock.releases.is_empty() || !lock.prolongs.is_empty();
-        if lock.decision != Decision::Lock || acquire.kind != LockKind::Lease || !by_hand {
+        if lock.decision != Decision::Lock || acquire.kind != LockKind::Lease || !by_hand || replaced(cx, index) {
             continue;
         }
         let own = (lock.taken.function, lock.taken.site(), acquire.token.clone());
@@ -28,8 +29,26 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             .find_map(|(f, site, token)| weak(&token, &acquire.key, 0).map(|what| (f, site, token, what)))
         {
             findings.push(finding(cx, lock, function, site, &token, what));
+        } else if names_user(cx, lock.taken.function, &acquire.token, 0) && given_back_at_once(cx, lock) {
+            let what = "the same for all that one user does at a time";
+            let (function, site) = (lock.taken.function, lock.taken.site());
+            let mut f = finding(cx, lock, function, site, &acquire.token, what);
+            f.confidence = f.confidence.min(Confidence::Medium);
+            findings.push(f);
         }
     }
+}
+
+/// The holder puts its result in the place of the value: that says how far the work is, and not whose it is.
+fn replaced(cx: &Context<'_>, lock: usize) -> bool {
+    let result = |o: &Observation| match &o.effect.kind {
+        EffectKind::Write(w) => {
+            let puts = ["SET", "SETEX", "PSETEX", "HSET"].iter().any(|verb| w.verb.split(' ').next() == Some(verb));
+            puts && o.relation == Relation::Must && !w.values.contains(&o.lock.acquire.token)
+        }
+        _ => false,
+    };
+    !cx.observed(lock, result).is_empty()
 }
 
 /// Tokens that callers pass: function, call, value.
@@ -44,6 +63,43 @@ fn tokens(cx: &Context<'_>, lock: usize) -> Vec<(FunctionId, Site, Value)> {
     out.sort_by_key(|(_, site, _)| *site);
     out.dedup_by_key(|(_, site, _)| *site);
     out
+}
+
+/// The lock is held by a piece of work, not by the user (an edit lock stays from one request to the next): what takes it
+/// gives it back, by this value.
+fn given_back_at_once(cx: &Context<'_>, lock: &Lock) -> bool {
+    lock.releases.iter().any(|(r, (how, relation))| {
+        let checked = matches!(&cx.locks.releases[*r].effect.kind,
+            EffectKind::Release(r) if matches!(r.check, OwnerCheck::Token(_)));
+        checked && *how == Pairing::Path && *relation == Relation::Must
+    })
+}
+
+/// Whether the value is the id of a user: by the name of the field or parameter, or its type's.
+fn names_user(cx: &Context<'_>, function: FunctionId, token: &Value, depth: u32) -> bool {
+    let user = |name: &str| match words(name).as_slice() {
+        [who, id] => id == "id" && matches!(who.as_str(), "user" | "customer" | "member"),
+        _ => false,
+    };
+    let f = cx.program.function(function);
+    match token {
+        Value::Call(call) if depth < 6 && call.name.starts_with('.') && call.args.len() == 1 => {
+            call.args.first().is_some_and(|x| names_user(cx, function, x, depth + 1))
+        }
+        Value::Param(i) => f.params.get(*i as usize).is_some_and(|v| {
+            let var = f.var(*v);
+            var.name.as_deref().is_some_and(user) || user(var.ty.last())
+        }),
+        Value::Field(_, name) => {
+            user(name)
+                || match cx.program.absolute(function, token) {
+                    Value::TypeField(ty, name) => user(cx.program.field_ty(function, &Ty::path(&*ty), &name).last()),
+                    _ => false,
+                }
+        }
+        Value::TypeField(ty, name) => user(name) || user(cx.program.field_ty(function, &Ty::path(&**ty), name).last()),
+        _ => false,
+    }
 }
 
 /// What makes the value the same for each acquisition, if it is.

@@ -124,6 +124,7 @@ fn by_calls(cx: &Context<'_>) -> Vec<(crate::source::Span, Entry)> {
             scopes.entry((lock, went.function)).or_default().push(went);
         }
     }
+    let losers = super::unchecked_acquire::arm::found(cx);
     let mut out = Vec::new();
     for ((lock, function), ways) in scopes {
         let works = |status: Status| {
@@ -142,7 +143,9 @@ fn by_calls(cx: &Context<'_>) -> Vec<(crate::source::Span, Entry)> {
         // An acquisition that nobody is seen to lose (a campaign that returns when leadership has ended) guards only what is
         // known to write, or has an arm of its own.
         let contested = ways.iter().any(|w| w.status == Status::Lost);
-        let lost: Vec<Work> = works(Status::Lost).map(|(_, work)| work).collect();
+        // A loser that works too is a fault of its own: what it does is still the section.
+        let fault = losers.contains_key(&(lock, function));
+        let lost: Vec<Work> = if fault { Vec::new() } else { works(Status::Lost).map(|(_, work)| work).collect() };
         for (went, work) in works(Status::Failed) {
             let Some(arm) = went.arm.filter(|_| went.proven && !went.other) else { continue };
             let same = |list: &[Work]| list.iter().any(|w| w.what == work.what);

@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+mod cancelled;
+
 use super::{setnx_expire, unchecked_acquire};
 use crate::analysis::lock::Decision;
 use crate::analysis::slice::Slice;
-use crate::analysis::summary::{Leaving, Status};
+use crate::analysis::summary::{Held, Leaving, Status};
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::ir::{EffectKind, Exit, LockKind, OpRef, Operand, Shape, Ttl, Use};
+use crate::ir::{EffectKind, Exit, FunctionId, LockKind, OpRef, Operand, Shape, Ttl, Use};
 use crate::rule::{Context, Group, Rule};
+use crate::source::Span;
 
 /// The rule.
 pub const RULE: Rule = Rule {
@@ -30,6 +33,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             by_scope.entry((lock, leaving.function)).or_default().push(leaving);
         }
     }
+    let refusing = refusing(cx, &by_scope);
     for ((lock, function), exits) in by_scope {
         let taken = &cx.locks.locks[lock];
         let kind = taken.acquire().map(|a| a.kind);
@@ -39,18 +43,88 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         // The function must be the one that gives the lock back: it does so on some exit on which it succeeds.
         let gives_back =
             |e: &&Leaving| e.status == Status::Released && e.exit == Exit::Return && !matches!(e.ret, Shape::Err(_));
-        if !exits.iter().any(gives_back) || unchecked.contains_key(&lock) || lasts(cx, lock) {
+        let refuses = refusing.contains(&(lock, function));
+        if !(exits.iter().any(gives_back) || refuses) || unchecked.contains_key(&lock) || lasts(cx, lock) {
+            continue;
+        }
+        // The helper that says no though it holds the lock is what must be changed.
+        let inner = exits.iter().filter_map(|e| e.lock.via.get(1)).any(|s| refusing.contains(&(lock, s.function)));
+        if inner {
             continue;
         }
         // An answer that the function also gives when it does not hold the lock: no caller can know better.
         let lost: Vec<&Shape> = exits.iter().filter(|e| e.status == Status::Lost).map(|e| &e.ret).collect();
-        let silent = |e: &&&Leaving| leaks(e, &lost) && !after_renewal(cx, e) && !guarded(cx, e);
+        let gives_up = |e: &Leaving| !refuses || negative(&e.ret);
+        let silent = |e: &&&Leaving| gives_up(e) && leaks(e, &lost) && !after_renewal(cx, e) && !guarded(cx, e);
         let mut leaks: Vec<&&Leaving> = exits.iter().filter(silent).collect();
         leaks.sort_by_key(|e| e.at);
         leaks.dedup_by_key(|e| e.at);
         if !leaks.is_empty() && !cx.analyzer.log.borrow().cut.contains(&function) {
             findings.push(finding(cx, lock, &leaks));
         }
+    }
+    drop(log);
+    for found in cancelled::found(cx) {
+        let finding = dropped(cx, &found);
+        if !findings.iter().any(|f| f.rule == RULE.id && f.span == finding.span) {
+            findings.push(finding);
+        }
+    }
+}
+
+fn dropped(cx: &Context<'_>, found: &cancelled::Cancelled) -> Finding {
+    let span = taken_at(cx, &found.held);
+    let key = cx.key_seen(&cx.locks.locks[found.lock], found.function, &found.held);
+    let forever = lasts(cx, found.lock);
+    let until = if forever { "for ever" } else { "until its expiry" };
+    let message = format!("`{key}` stays locked {until} when the future that holds it is dropped half way");
+    let mut f = Finding::new(&RULE, span, message);
+    if !forever {
+        f = f.at_most(Severity::Warning);
+    }
+    f.confidence = Confidence::Medium.min(cx.confidence(found.held.certainty));
+    f.caret = "taken here".into();
+    f.label(found.raced, "raced here: the loser is dropped at its next await, and its release never runs");
+    f.help = "hold a guard whose Drop releases, or tell the section to stop (a cancellation token) and await its end instead of dropping it".into();
+    f.step(Actor::A, span, format!("acquires `{key}`"));
+    f.step(Actor::A, found.raced, "another branch is done first: the future of the section is dropped");
+    f.step(Actor::B, span, format!("finds `{key}` taken {until}, though nobody works on it"));
+    f.lock = Some(cx.key(&cx.locks.locks[found.lock]));
+    f
+}
+
+/// Functions that take the lock for their caller, and on some path answer `no` with the lock held, in the very words that
+/// they have for a lock that was lost: nobody will give it back. A quorum that was not reached is the usual case.
+fn refusing(
+    cx: &Context<'_>,
+    by_scope: &BTreeMap<(usize, FunctionId), Vec<&Leaving>>,
+) -> BTreeSet<(usize, FunctionId)> {
+    let holds = |e: &Leaving| e.status == Status::Held && e.exit == Exit::Return && e.proven && !e.carried;
+    let scopes = by_scope.iter().filter(|((lock, function), exits)| {
+        let grants = exits.iter().any(|e| holds(e) && affirms(&e.ret));
+        let refused = |e: &Leaving| exits.iter().any(|l| l.status == Status::Lost && l.ret == e.ret);
+        let denies = exits.iter().any(|e| holds(e) && negative(&e.ret) && refused(e));
+        let frees = cx.analyzer.reached(*function).iter().any(|r| matches!(r.effect.kind, EffectKind::Release(_)));
+        cx.locks.locks[*lock].decision == Decision::Lock && grants && denies && !frees
+    });
+    scopes.map(|(scope, _)| *scope).collect()
+}
+
+/// An answer that says "yours".
+fn affirms(shape: &Shape) -> bool {
+    match shape {
+        Shape::Bool(true) => true,
+        Shape::Ok(x) => affirms(x),
+        _ => false,
+    }
+}
+
+/// An answer that says "not yours".
+fn negative(shape: &Shape) -> bool {
+    match shape {
+        Shape::Bool(false) | Shape::None => true,
+        Shape::Ok(x) => negative(x),
+        _ => false,
     }
 }
 
@@ -98,7 +172,11 @@ fn after_renewal(cx: &Context<'_>, exit: &Leaving) -> bool {
     let taken = exit.lock.via.first().map(|site| site.at);
     let renewals: BTreeSet<OpRef> = reached
         .iter()
-        .filter(|r| matches!(r.effect.kind, EffectKind::Renew(_) | EffectKind::Expire(_)))
+        .filter(|r| match r.effect.kind {
+            EffectKind::Renew(_) => true,
+            EffectKind::Expire(_) => exit.lock.acquire.ttl != Ttl::Never,
+            _ => false,
+        })
         .map(|r| r.via[0].at)
         .filter(|at| Some(*at) != taken)
         .collect();
@@ -114,10 +192,15 @@ fn ok_unit(shape: &Shape) -> bool {
     matches!(shape, Shape::Ok(inner) if matches!(**inner, Shape::Unit))
 }
 
+/// The command's own name, or the call that leads to it.
+fn taken_at(cx: &Context<'_>, held: &Held) -> Span {
+    if held.via.len() == 1 { cx.origin_span(held.origin) } else { cx.op_span(held.via[0]) }
+}
+
 fn finding(cx: &Context<'_>, index: usize, leaks: &[&&Leaving]) -> Finding {
     let lock = &cx.locks.locks[index];
     let first = leaks[0];
-    let span = cx.op_span(first.lock.via[0]);
+    let span = taken_at(cx, &first.lock);
     let key = cx.key_seen(lock, first.function, &first.lock);
     let forever = first.lock.acquire.ttl == Ttl::Never && setnx_expire::first_expiry(cx, index).is_none();
     let until = if forever { "for ever" } else { "until its expiry" };

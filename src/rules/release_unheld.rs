@@ -52,12 +52,21 @@ fn unheld(cx: &Context<'_>) -> Vec<(usize, Status, usize)> {
             let lock = cx.locks.of(&seen.lock.via, seen.lock.origin.effect)?;
             // What is found there is looked at first: the fault is that it may have changed since.
             let looked = check_then_del::client_check(cx, &cx.locks.releases[release]).is_some();
-            (cx.locks.locks[lock].decision == Decision::Lock && !looked).then_some((release, seen.status, lock))
+            let sure = cx.locks.locks[lock].decision == Decision::Lock && !looked && !tried_again(cx, release, lock);
+            sure.then_some((release, seen.status, lock))
         })
         .collect();
     // `lost` is the more telling world: an ordinary contention, no error needed.
     out.sort();
     out
+}
+
+/// What is given back may have been won by another try in the same function.
+fn tried_again(cx: &Context<'_>, release: usize, lock: usize) -> bool {
+    let first = &cx.locks.locks[lock];
+    cx.locks.locks.iter().enumerate().any(|(other, second)| {
+        other != lock && second.taken.function == first.taken.function && second.releases.contains_key(&release)
+    })
 }
 
 fn finding(cx: &Context<'_>, release: usize, status: Status, lock: usize) -> Finding {

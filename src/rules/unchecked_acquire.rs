@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+pub mod arm;
 mod woken;
 
 use crate::analysis::fate::{self, Fate};
@@ -42,7 +43,13 @@ struct Scope {
 }
 
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
-    for (lock, (function, held)) in found(cx) {
+    let found = found(cx);
+    for ((lock, function), arm) in arm::found(cx) {
+        if !found.contains_key(&lock) {
+            findings.push(arm_finding(cx, &cx.locks.locks[lock], function, &arm));
+        }
+    }
+    for (lock, (function, held)) in found {
         findings.push(finding(cx, &cx.locks.locks[lock], function, &held));
     }
     for lock in cx.locks.locks.iter().filter(|l| cx.judged(l.taken.function)) {
@@ -50,6 +57,25 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             findings.push(woken_finding(cx, lock, watch));
         }
     }
+}
+
+fn arm_finding(cx: &Context<'_>, lock: &Lock, function: FunctionId, arm: &arm::Arm) -> Finding {
+    let held = &arm.held;
+    let span = if held.via.len() == 1 { cx.origin_span(held.origin) } else { cx.op_span(held.via[0]) };
+    let key = cx.key_seen(lock, function, &arm.held);
+    let message =
+        format!("who does not get `{key}` does the work of the holder all the same: two clients work at once");
+    let mut f = Finding::new(&RULE, span, message);
+    f.confidence = cx.confidence(arm.held.certainty).min(Confidence::Medium);
+    f.caret = "the loser works too".into();
+    f.label(lock.taken.effect.span, "the command");
+    f.label(arm.work, "what the holder does, without the lock");
+    f.help = "leave, or report an error, when the lock was not won; to take over from a holder that died, wait for its expiry and acquire again".into();
+    f.step(Actor::B, span, format!("holds `{key}`, and is slow"));
+    f.step(Actor::A, span, "tries to acquire it and is told no");
+    f.step(Actor::A, arm.work, "does the same work beside B");
+    f.lock = Some(cx.key(lock));
+    f
 }
 
 fn woken_finding(cx: &Context<'_>, lock: &Lock, watch: Span) -> Finding {
