@@ -97,7 +97,7 @@ impl<'p> Explorer<'_, 'p> {
             return None;
         }
         if let Callee::Path(path) = &call.callee {
-            return self.see_through(path, op, recv, rest, state);
+            return self.read_as(path, op, call, state).or_else(|| self.see_through(path, op, recv, rest, state));
         }
         let receiver = self.operand(state, recv);
         if receiver.shape == Shape::Unknown && receiver.carries.is_empty() && !receiver.reply {

@@ -156,6 +156,7 @@ pub fn method(name: &str, recv: &Shape, args: &[Shape]) -> Combined {
             Tri::Maybe => No,
         },
         ("eq", _) => Done(flag(equal(recv, &arg()), &[recv])),
+        ("eq_ignore_ascii_case", _) => Done(flag(equal(&lower(recv), &lower(&arg())), &[recv])),
         ("ne", _) => Done(flag(equal(recv, &arg()).negate(), &[recv])),
         ("is_empty", Shape::Foreign) => Done(no),
         // Rows, finished statements, responses: `row.get(0)`, `done.rows_affected()`, `response.succeeded()`.
@@ -185,5 +186,14 @@ fn transpose(recv: &Shape) -> Shape {
         Shape::None => Shape::None.ok(),
         Shape::Err(_) => recv.clone().some(),
         other => blur(other),
+    }
+}
+
+/// A text in lower case.
+fn lower(shape: &Shape) -> Shape {
+    match shape {
+        Shape::Str(text) => Shape::Str(text.to_ascii_lowercase()),
+        Shape::Status(text) => Shape::Status(text.to_ascii_lowercase()),
+        other => other.clone(),
     }
 }

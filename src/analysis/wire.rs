@@ -5,7 +5,8 @@ use std::rc::Rc;
 use super::explore::Explorer;
 use super::state::{State, Val};
 use super::summary::{Carry, Freed, Held, Origin, Relation, Status};
-use crate::ir::{Call, Effect, EffectKind, GuardDrop, LockKind, Op, OpRef, Operand, RoundTrip, Shape};
+use crate::ir::{Call, Effect, EffectKind, GuardDrop, LockKind, Op, OpRef, Operand, RoundTrip, Shape, Ty};
+use crate::protocol::redis::{Conversion, WireReply, convert};
 
 /// Which world a forked state is in, for picking the reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,7 +34,37 @@ fn brings_data(trip: &RoundTrip) -> bool {
     trip.effects.iter().any(row) && trip.reply.as_ref().is_some_and(|r| r.held != r.lost)
 }
 
+/// The reply that a shape of no Rust type stands for.
+fn reply_of(shape: &Shape) -> Option<WireReply> {
+    Some(match shape {
+        Shape::Status(text) => WireReply::Status(text.clone()),
+        Shape::Str(text) => WireReply::Text(text.clone()),
+        Shape::Nil => WireReply::Nil,
+        Shape::Number(n) => WireReply::Int(*n),
+        _ => return None,
+    })
+}
+
 impl<'p> Explorer<'_, 'p> {
+    /// A raw reply read as a type afterwards: `String::from_redis_value(&reply)`, `redis::from_redis_value::<bool>(&reply)`.
+    pub(super) fn read_as(&self, path: &str, op: &Op, call: &Call, state: &State) -> Option<Vec<State>> {
+        let (owner, "from_redis_value" | "from_owned_redis_value") = path.rsplit_once("::")? else { return None };
+        let val = self.operand(state, call.args.first()?);
+        let reply = reply_of(&val.shape)?;
+        // Called on the type it makes, or by the free function of that name with the type as its generic argument.
+        let made = owner.rsplit("::").next().is_some_and(|name| name.starts_with(char::is_uppercase) || name == "bool");
+        let ty = match made {
+            true => Ty { path: owner.to_owned(), args: call.generics.clone() },
+            false => call.generics.first().cloned()?,
+        };
+        let shape = convert(&reply, &ty, Conversion::REDIS);
+        let mut state = state.clone();
+        if let Some(dst) = op.dst {
+            self.assign(&mut state, dst, Val { shape, reply: true, carries: Vec::new() });
+        }
+        Some(vec![state])
+    }
+
     /// A wire exchange: each effect in order, forked by world, then the reply.
     pub(super) fn round_trip(
         &mut self,
