@@ -43,13 +43,32 @@ impl Evidence {
             for (effect, index) in uses {
                 let origin = Origin { site: via[via.len() - 1], effect: *effect };
                 // Whoever wins leaves a wait loop; a consumer's loop goes on to the next thing to claim.
-                if log.retried.iter().any(|(f, o)| *o == origin && !log.repeated.contains(&(*f, origin))) {
+                if log.retried.iter().any(|(f, o)| *o == origin && !consumes(a, &log, *f, origin)) {
                     evidence.retried.insert(*index);
                 }
             }
         }
         evidence
     }
+}
+
+/// Whether the function, or one that it calls, goes on to take again what it has won: the loops around such a one are
+/// rounds of it.
+fn consumes(a: &Analyzer<'_>, log: &Log, function: FunctionId, origin: Origin) -> bool {
+    let consumers: BTreeSet<FunctionId> =
+        log.repeated.iter().filter(|(_, o)| *o == origin).map(|(inner, _)| *inner).collect();
+    let mut seen = BTreeSet::new();
+    let mut work = if consumers.is_empty() { Vec::new() } else { vec![function] };
+    while let Some(id) = work.pop() {
+        if consumers.contains(&id) {
+            return true;
+        }
+        if a.relevant(id) && seen.insert(id) {
+            work.extend(a.program.function(id).calls().flat_map(|(_, _, call)| call.targets.iter().copied()));
+            work.extend(a.program.children(id));
+        }
+    }
+    false
 }
 
 fn succeeds(leaving: &Leaving) -> bool {

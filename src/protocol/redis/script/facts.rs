@@ -1,7 +1,7 @@
 //! What a path through a script knows at a command: owner checks, absence, expiry; and what the script answers.
 
 use super::term::{Event, Fact, Path, State, Term};
-use crate::ir::{At, CallValue, EffectKind, Shared, Value};
+use crate::ir::{At, CallValue, EffectKind, Shared, Value, leaf};
 use crate::protocol::redis::WireReply;
 
 /// What a command does on one path.
@@ -217,4 +217,11 @@ pub fn one(mut list: Vec<WireReply>) -> WireReply {
         1 => list.swap_remove(0),
         _ => WireReply::Mixed,
     }
+}
+
+/// A property of something that the caller has (`quote.seen`, `quote.seen()`), and no reading of a clock.
+pub fn of_data(value: &Value) -> bool {
+    matches!(value, Value::Field(..) | Value::Call(_))
+        && value.has() & (leaf::CLOCK | leaf::FRESH) == 0
+        && value.has() & leaf::PARAM != 0
 }

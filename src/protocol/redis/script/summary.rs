@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::facts::{
-    Expiry, Role, call, counts, has_no_ttl, is_absent, is_whole, lock_key, moves_on, one, only_raises, owner_check,
-    shown, wire,
+    Expiry, Role, call, counts, has_no_ttl, is_absent, is_whole, lock_key, moves_on, of_data, one, only_raises,
+    owner_check, shown, wire,
 };
 use super::run::{Entry, paths};
 use super::term::{Event, Fact, Path, State, Term};
@@ -149,8 +149,8 @@ impl Reader<'_> {
         })
     }
 
-    /// A write of the very value that the stored one was compared with (`if stored < new then SET new`): a fence that
-    /// moves forward, not a lock, also where nothing was stored yet.
+    /// A write of the very value that the stored one was compared with (`if stored < new then SET new`), or of something
+    /// whose own property was: a fence that moves forward, not a lock, also where nothing was stored yet.
     fn is_fence(&self, event: &Event, places: &[(usize, usize)]) -> bool {
         if !event.takes() && places.iter().any(|(p, e)| moves_on(&self.paths[*p], *e, event)) {
             return true;
@@ -158,7 +158,7 @@ impl Reader<'_> {
         !event.takes()
             && self.conditions(places).iter().any(|(_, operator, value)| {
                 matches!(operator.as_str(), "<" | "<=" | ">" | ">=")
-                    && event.args.iter().skip(1).any(|arg| self.value(arg) == *value)
+                    && (event.args.iter().skip(1).any(|arg| self.value(arg) == *value) || of_data(value))
             })
     }
 
