@@ -13,6 +13,7 @@ mod home;
 mod lifted;
 pub mod lock;
 mod names;
+mod owning;
 pub mod probe;
 mod reach;
 mod shapes;

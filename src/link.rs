@@ -127,6 +127,12 @@ impl Program {
         self.index.drops.get(type_path).copied()
     }
 
+    /// Traits of other crates that a type of the workspace implements.
+    pub fn foreign_traits(&self, type_path: &str) -> Vec<String> {
+        let all = self.index.traits_of.get(type_path).into_iter().flatten();
+        all.filter(|path| path.contains("::") && self.type_def(path).is_none()).cloned().collect()
+    }
+
     /// Where the type is constructed by a struct literal or tuple-struct call.
     pub fn struct_sites(&self, type_path: &str) -> &[Site] {
         self.index.struct_sites.get(type_path).map_or(&[], Vec::as_slice)

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use super::names::{key, lockish, show, show_resource, summary, words};
 use super::names::{lockish_key, named_renewal};
+use super::owning::owning_types;
 use super::summary::{Origin, Reached, Relation, Status};
 use super::{Analyzer, key_of};
 use crate::ir::{
@@ -389,12 +390,13 @@ fn neighbours(a: &Analyzer<'_>, x: FunctionId, y: FunctionId) -> bool {
 /// Lock effects of all live functions at the innermost level with a definite key.
 fn uses(a: &Analyzer<'_>, include_tests: bool) -> Vec<Use> {
     let mut definite: BTreeMap<UseId, Use> = BTreeMap::new();
+    let own = owning_types(a, include_tests);
     for (id, f) in a.program.functions() {
         if (f.test && !include_tests) || !a.relevant(id) {
             continue;
         }
         for reached in a.reached(id).iter() {
-            if let Some(used) = definite_use(a, id, reached) {
+            if let Some(used) = definite_use(a, id, reached, &own) {
                 definite.insert(used.id.clone(), used);
             }
         }
@@ -406,7 +408,7 @@ fn uses(a: &Analyzer<'_>, include_tests: bool) -> Vec<Use> {
         .collect()
 }
 
-fn definite_use(a: &Analyzer<'_>, id: FunctionId, reached: &Reached) -> Option<Use> {
+fn definite_use(a: &Analyzer<'_>, id: FunctionId, reached: &Reached, own: &BTreeSet<String>) -> Option<Use> {
     if !matches!(
         reached.effect.kind,
         EffectKind::Acquire(_) | EffectKind::Release(_) | EffectKind::Renew(_) | EffectKind::Expire(_)
@@ -423,7 +425,12 @@ fn definite_use(a: &Analyzer<'_>, id: FunctionId, reached: &Reached) -> Option<U
         return None;
     }
     let renews = matches!(reached.effect.kind, EffectKind::Expire(_) | EffectKind::Renew(_)) && named_renewal(a, id);
-    if !(api || strong(&key) || lockish(a, id) || renews || a.guard_made(id).is_some() || whole_story(a, id, reached)) {
+    let own = |owner: &String| own.contains(owner);
+    let owns = matches!(key, Value::Param(_))
+        && !matches!(reached.effect.kind, EffectKind::Expire(_))
+        && a.program.function(id).owner.as_ref().is_some_and(own);
+    let definite = api || owns || strong(&key) || lockish(a, id) || renews;
+    if !(definite || a.guard_made(id).is_some() || whole_story(a, id, reached)) {
         return None;
     }
     Some(Use { id: (reached.via.clone(), reached.origin.effect), function: id, effect: reached.effect.clone(), key })

@@ -114,6 +114,8 @@ pub fn show(value: &Value) -> String {
             let shown = list.iter().map(show);
             shown.min_by_key(|text| (text.matches("..").count(), text.matches('{').count())).unwrap_or("..".into())
         }
+        // A key with a type of its own.
+        Value::Aggregate(path, _) if path.len() > 2 => format!("{}(..)", super::shapes::last(path)),
         Value::Call(call) => shown_call(call),
         _ => "..".into(),
     }

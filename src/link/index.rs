@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::Program;
 use super::names::Names;
-use crate::ir::{Callee, FunctionId, FunctionKind, OpKind, Rvalue, Site, TypeKind, Var};
+use crate::ir::{Callee, FunctionId, FunctionKind, OpKind, Rvalue, Site, TypeDef, TypeKind, Var};
 
 /// Type or trait -> member name -> functions.
 pub(super) type Members = HashMap<String, HashMap<String, Vec<FunctionId>>>;
@@ -24,6 +24,8 @@ pub(super) struct Index {
     pub(super) by_name: HashMap<String, Vec<FunctionId>>,
     /// Type -> traits implemented for it.
     pub(super) traits_of: HashMap<String, Vec<String>>,
+    /// Enum that hands its calls on to what it holds -> traits whose methods it has by that (`enum_dispatch`).
+    pub(super) dispatch: HashMap<String, Vec<String>>,
     /// Trait -> number of types that implement it.
     pub(super) implementors: HashMap<String, usize>,
     /// Default bodies of trait methods.
@@ -68,6 +70,7 @@ impl Index {
             }
             index.impls_of.entry(ty).or_default().push(i);
         }
+        index.add_dispatch(program);
         for (id, function) in program.functions() {
             if function.kind == FunctionKind::Macro {
                 // By crate and name: macros are found by the order of the text or at the root of their crate.
@@ -95,6 +98,26 @@ impl Index {
             list.sort_by_key(|id| (inherent(id), *id));
         }
         index
+    }
+
+    /// Enums under `#[enum_dispatch]`: every variant holds a type that implements the trait, and the macro writes the `match`
+    /// (docs.rs/enum_dispatch, "Usage"). The trait carries the attribute too.
+    fn add_dispatch(&mut self, program: &Program) {
+        let marked = |kind: TypeKind| {
+            let marked = move |def: &&TypeDef| def.kind == kind && def.attributes.iter().any(|a| a == "enum_dispatch");
+            program.types.iter().filter(marked)
+        };
+        let traits: Vec<&str> = marked(TypeKind::Trait).map(|def| def.path.as_str()).collect();
+        for def in marked(TypeKind::Enum) {
+            let module = def.path.rsplit_once("::").map_or("", |p| p.0);
+            let held: Vec<String> = def.fields.iter().map(|(_, ty)| self.names.canonical_ty(module, ty).path).collect();
+            let of =
+                |tr: &str| held.iter().filter_map(|ty| self.traits_of.get(ty)).any(|list| list.iter().any(|t| t == tr));
+            let found: Vec<String> = traits.iter().filter(|tr| of(tr)).map(|tr| (*tr).to_owned()).collect();
+            if !found.is_empty() {
+                self.dispatch.insert(def.path.clone(), found);
+            }
+        }
     }
 
     fn add_member(&mut self, program: &Program, id: FunctionId) {

@@ -205,9 +205,12 @@ fn flatten_text(text: &str, parts: &mut Vec<Part<'_>>) {
 }
 
 /// Whether two holes of one template are the same: known values must agree, unknown ones are not held against it.
-/// Two different variables (`lock:{from}`, `lock:{to}`) are two things.
+/// Two different variables of one function (`lock:{from}`, `lock:{to}`) are two things.
 fn same_hole(a: &Value, b: &Value) -> bool {
-    a == b || (vague(a) || vague(b)) || (field_name(a).is_some() && field_name(a) == field_name(b))
+    a == b
+        || (vague(a) || vague(b))
+        || (field_name(a).is_some() && field_name(a) == field_name(b))
+        || matches!((a, b), (Value::Local(f, _), Value::Local(g, _)) if f != g)
 }
 
 /// A value that says nothing of what it is.

@@ -97,6 +97,9 @@ impl Program {
                 for bound in self.bounds(f, &ty) {
                     found.extend(self.joined(&bound.path, name));
                 }
+                for trait_ in self.index.dispatch.get(&ty.path).into_iter().flatten() {
+                    found.extend(self.joined(trait_, name));
+                }
                 if found.is_empty() {
                     found = self.defaults(&ty.path, name);
                 }

@@ -352,5 +352,8 @@ fn bounds(program: &Program, function: FunctionId, ty: &Ty) -> Vec<String> {
             scope = context.parent;
         }
     }
-    vec![program.resolve(function, &ty.path)]
+    let path = program.resolve(function, &ty.path);
+    // A connection of the house has the commands of the client's trait that it implements.
+    let given = program.foreign_traits(&path);
+    std::iter::once(path).chain(given).collect()
 }

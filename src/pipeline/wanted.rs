@@ -101,7 +101,14 @@ pub(super) fn names(program: &Program) -> Names {
     // Only these and their direct callers: what lies further up sees no lock come or go.
     let direct = crate::analysis::lock_functions(program);
     let callers = direct.iter().flat_map(|id| program.callers(*id).iter().map(|site| site.function));
-    let near: BTreeSet<FunctionId> = callers.chain(direct.iter().copied()).collect();
+    let mut near: BTreeSet<FunctionId> = callers.chain(direct.iter().copied()).collect();
+    // A closure is called where its function is.
+    for mut id in near.clone() {
+        while let Some(parent) = program.function(id).parent {
+            near.insert(parent);
+            id = parent;
+        }
+    }
     for id in near {
         let f = program.function(id);
         if f.kind == FunctionKind::Item && !f.test {

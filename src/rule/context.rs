@@ -51,7 +51,29 @@ impl<'a> Context<'a> {
 impl Context<'_> {
     /// Where a finding about a use stands: the command's own name, or the call that makes its key definite.
     pub fn place(&self, used: &Use) -> Span {
-        if used.id.0.len() == 1 { used.effect.span } else { self.op_span(used.site()) }
+        let sites = &used.id.0;
+        let mut depth = 0;
+        // A part of the function that was given a name of its own is no helper: there the command is written.
+        while depth + 1 < sites.len() && self.is_part(sites[depth + 1].function, sites[depth].function) {
+            depth += 1;
+        }
+        if depth + 1 == sites.len() { used.effect.span } else { self.op_span(sites[depth]) }
+    }
+
+    /// Whether a function is a part of another one: private, called by it alone, and more than one command long.
+    fn is_part(&self, part: FunctionId, whole: FunctionId) -> bool {
+        let f = self.program.function(part);
+        let alone = self.program.callers(part).iter().all(|site| site.function == whole);
+        let other = self.program.function(whole);
+        alone && !f.public && f.owner_trait.is_none() && f.file() == other.file() && {
+            let store = |kind: &EffectKind| {
+                kind.is_lock() || matches!(kind, EffectKind::Read(_) | EffectKind::Write(_) | EffectKind::External(_))
+            };
+            let reached = self.analyzer.reached(part);
+            let commands: std::collections::BTreeSet<Origin> =
+                reached.iter().filter(|r| store(&r.effect.kind)).map(|r| r.origin).collect();
+            commands.len() > 1
+        }
     }
 
     /// The name of the call at a site.
