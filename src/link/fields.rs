@@ -2,7 +2,7 @@
 
 use super::Program;
 use super::matching;
-use super::memo::Stored;
+use super::memo::{Asked, Stored};
 use super::rebuild::{is_closed, once, rewrite};
 use super::types::Infer;
 use super::values::Eval;
@@ -133,6 +133,11 @@ impl Program {
     }
 
     fn expanded_field(&self, ty: &str, field: &str, depth: usize) -> Option<Value> {
+        let asked = Asked::Field(ty.to_owned(), field.to_owned(), depth);
+        self.memo.expanded(asked, || self.expand_field(ty, field, depth))
+    }
+
+    fn expand_field(&self, ty: &str, field: &str, depth: usize) -> Option<Value> {
         let mut out: Option<Value> = None;
         for (f, value) in self.stored_in(ty, field) {
             let value = self.absolute_of(f, &value);
@@ -158,6 +163,10 @@ impl Program {
 
     /// What all callers pass for a parameter, where that means the same everywhere.
     fn passed(&self, f: FunctionId, i: u32, depth: usize) -> Option<Value> {
+        self.memo.expanded(Asked::Param(f, i, depth), || self.pass(f, i, depth))
+    }
+
+    fn pass(&self, f: FunctionId, i: u32, depth: usize) -> Option<Value> {
         if depth > DEPTH {
             return None;
         }

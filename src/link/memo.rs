@@ -12,6 +12,16 @@ pub(super) struct Memo {
     functions: Vec<OnceLock<Box<FunctionMemo>>>,
     /// What is stored in fields: type -> field -> (function, value).
     fields: RwLock<HashMap<String, HashMap<String, Stored>>>,
+    /// What fields and parameters come to where they are the same for all objects and callers, by how many further ones
+    /// may be looked at: without it, each way through constructors and callers is gone again and again.
+    expanded: RwLock<HashMap<Asked, Option<Value>>>,
+}
+
+/// A field of a type, or a parameter of a function, and how many others lie between it and the question.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Asked {
+    Field(String, String, usize),
+    Param(FunctionId, u32, usize),
 }
 
 /// Values of a field, each in the terms of the function that stores it.
@@ -32,7 +42,11 @@ pub(super) struct FunctionMemo {
 
 impl Memo {
     pub(super) fn new(functions: usize) -> Memo {
-        Memo { functions: std::iter::repeat_with(OnceLock::new).take(functions).collect(), fields: RwLock::default() }
+        Memo {
+            functions: std::iter::repeat_with(OnceLock::new).take(functions).collect(),
+            fields: RwLock::default(),
+            expanded: RwLock::default(),
+        }
     }
 
     pub(super) fn of(&self, id: FunctionId, function: &Function) -> Option<&FunctionMemo> {
@@ -62,6 +76,22 @@ impl Memo {
         let made = make();
         if let Ok(mut known) = self.fields.write() {
             known.entry(ty.to_owned()).or_default().insert(field.to_owned(), made.clone());
+        }
+        made
+    }
+}
+
+impl Memo {
+    /// The answer to a question about a field or parameter, computed once by `make`.
+    pub(super) fn expanded(&self, asked: Asked, make: impl FnOnce() -> Option<Value>) -> Option<Value> {
+        if let Ok(known) = self.expanded.read()
+            && let Some(found) = known.get(&asked)
+        {
+            return found.clone();
+        }
+        let made = make();
+        if let Ok(mut known) = self.expanded.write() {
+            known.insert(asked, made.clone());
         }
         made
     }
