@@ -53,14 +53,21 @@ pub fn found(cx: &Context<'_>) -> BTreeMap<Span, (Finding, (usize, FunctionId))>
             }
         }
         let done = Done::of(cx, function);
+        let passed = Passed::of(&ways);
+        // Blocks and arms are many, pairs of locks few.
+        let mut asked: BTreeMap<(usize, usize), Option<Span>> = BTreeMap::new();
         for (first, failed) in ways.iter().filter(|(_, w)| w.status == Status::Failed && w.other && w.proven) {
-            let there = held.get(&failed.block).into_iter().flatten();
-            for (second, other) in there.filter(|(lock, w)| lock != first && two_stores(cx, &failed.lock, &w.lock)) {
+            for (second, other) in held.get(&failed.block).into_iter().flatten().filter(|(lock, _)| lock != first) {
                 let Some(&arm) = arms.get(&(*first, other.lock.via[0].at.block)) else { continue };
-                if let Some(section) = section(cx, &ways, &done, (*first, failed), *second) {
-                    by_arm
-                        .entry(arm)
-                        .or_insert_with(|| (finding(cx, arm, failed, *second, other, section), (*first, function)));
+                if by_arm.contains_key(&arm) {
+                    continue;
+                }
+                let section = *asked.entry((*first, *second)).or_insert_with(|| {
+                    let apart = two_stores(cx, &failed.lock, &other.lock);
+                    if apart { section(cx, &passed, &done, (*first, failed), (*second, other)) } else { None }
+                });
+                if let Some(section) = section {
+                    by_arm.insert(arm, (finding(cx, arm, failed, *second, other, section), (*first, function)));
                 }
             }
         }
@@ -115,22 +122,33 @@ impl Done {
     }
 }
 
+/// The blocks that each lock passes in each world, alone or beside another one.
+struct Passed(BTreeMap<(usize, Status, bool), BTreeSet<BlockId>>);
+
+impl Passed {
+    fn of(ways: &[(usize, Went)]) -> Passed {
+        let mut passed: BTreeMap<(usize, Status, bool), BTreeSet<BlockId>> = BTreeMap::new();
+        for (lock, w) in ways {
+            passed.entry((*lock, w.status, w.other)).or_default().insert(w.block);
+        }
+        Passed(passed)
+    }
+
+    fn blocks(&self, lock: usize, status: Status, other: bool) -> BTreeSet<BlockId> {
+        self.0.get(&(lock, status, other)).cloned().unwrap_or_default()
+    }
+}
+
 /// What runs under the first lock alone, and, where that failed, under the second.
 fn section(
     cx: &Context<'_>,
-    ways: &[(usize, Went)],
+    passed: &Passed,
     done: &Done,
     (first, failed): (usize, &Went),
-    second: usize,
+    (second, other): (usize, &Went),
 ) -> Option<Span> {
-    let blocks = |lock: usize, status: Status, other: bool| -> BTreeSet<BlockId> {
-        ways.iter()
-            .filter(|(l, w)| *l == lock && w.status == status && w.other == other)
-            .map(|(_, w)| w.block)
-            .collect()
-    };
     // Where the first is held together with another one, the second may be it, or one that all have in common.
-    if !blocks(first, Status::Held, true).is_empty() {
+    if !passed.blocks(first, Status::Held, true).is_empty() {
         return None;
     }
     let own = done.under(first, Status::Held);
@@ -140,13 +158,11 @@ fn section(
         return Some(*span);
     }
     let f = failed.function;
-    let alone = blocks(first, Status::Held, false);
-    let held = |lock: usize| ways.iter().find(|(l, w)| *l == lock && w.status == Status::Held).map(|(_, w)| &w.lock);
-    let (one, two) = (held(first)?, held(second)?);
-    let guarded: Vec<What> = alone.iter().flat_map(|b| cx.work_in(f, *b, one)).map(|work| work.what).collect();
-    let both = blocks(first, Status::Failed, true);
-    let both = both.intersection(&blocks(second, Status::Held, false)).copied().collect::<Vec<_>>();
-    let mut again = both.into_iter().flat_map(|b| cx.work_in(f, b, two));
+    let alone = passed.blocks(first, Status::Held, false);
+    let guarded: Vec<What> = alone.iter().flat_map(|b| cx.work_in(f, *b, &failed.lock)).map(|work| work.what).collect();
+    let both = passed.blocks(first, Status::Failed, true);
+    let both = both.intersection(&passed.blocks(second, Status::Held, false)).copied().collect::<Vec<_>>();
+    let mut again = both.into_iter().flat_map(|b| cx.work_in(f, b, &other.lock));
     let again = again.find(|work| guarded.contains(&work.what))?;
     Some(cx.program.function(f).op(again.at).span)
 }
