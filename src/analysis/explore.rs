@@ -1,11 +1,12 @@
 //! Walks every path of one function on (block, worlds), evaluating what is known of each variable.
 
+use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::rc::Rc;
 
 use super::Analyzer;
 use super::flow::{self, Flow};
-use super::lifted::Lifted;
+use super::lifted::{Lifted, Observed};
 use super::probe::Probe;
 use super::shapes::{self, Tri};
 use super::state::{State, Val};
@@ -36,6 +37,8 @@ pub(super) struct Explorer<'a, 'p> {
     went: BTreeSet<(u16, Status, BlockId, Option<Span>, bool, bool)>,
     /// Blocks entered without any acquisition, behind an arm that found nothing to acquire with.
     untried: BTreeSet<(BlockId, Span)>,
+    /// Effects noted so far, and the circumstances: a block is walked once for each state, but they are seldom new.
+    pub(super) observed: RefCell<Observed>,
     /// What callees' summaries say, in this function's terms.
     pub(super) lifted: Lifted,
     /// A question asked of this exploration alone.
@@ -72,6 +75,7 @@ impl<'a, 'p> Explorer<'a, 'p> {
             passed: BTreeSet::new(),
             went: BTreeSet::new(),
             untried: BTreeSet::new(),
+            observed: RefCell::default(),
             lifted: Lifted::default(),
             probe: None,
         }

@@ -1,11 +1,15 @@
 //! What summaries say, in the terms of the function that calls, found once for each call and not for each path through it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::explore::Explorer;
-use super::summary::{Freed, Held};
-use crate::ir::{Call, FunctionId, OpRef, Ttl, Var};
+use super::summary::{Freed, Held, Origin, Status};
+use crate::ir::{Call, FunctionId, OpRef, Site, Ttl, Var};
+use crate::source::Span;
+
+/// Effects noted, by the calls that lead to them: acquisition, its world, whether the path is proven, and its arm.
+pub(super) type Observed = HashMap<(Origin, Vec<Site>), HashSet<(u16, Status, bool, Option<Span>)>>;
 
 /// By the call and the callee's entry; that entry is kept so that its address stays its own.
 #[derive(Default)]

@@ -139,11 +139,27 @@ pub(super) fn closure_call() -> Call {
 impl Explorer<'_, '_> {
     /// Notes an effect against every acquisition of this path.
     pub(super) fn observe(&self, effect: &Effect, origin: Origin, via: &[Site], state: &State) {
-        for (lock, status) in &state.locks {
-            if matches!(status, Status::Released | Status::Escaped) || state.stale.contains(lock) {
-                continue;
-            }
-            let held = &self.held[*lock as usize];
+        let new = self.unseen(origin, via, state);
+        self.note(effect, origin, via, state, new);
+    }
+
+    /// The acquisitions of this path against which an effect has not been noted in the same circumstances.
+    fn unseen(&self, origin: Origin, via: &[Site], state: &State) -> Vec<(u16, Status)> {
+        let open = |(lock, status): &(&u16, &Status)| {
+            !matches!(status, Status::Released | Status::Escaped) && !state.stale.contains(lock)
+        };
+        let mut observed = self.observed.borrow_mut();
+        let of_it = observed.entry((origin, via.to_vec())).or_default();
+        let locks = state.locks.iter().filter(open);
+        locks
+            .filter(|(lock, status)| of_it.insert((**lock, **status, state.proven, state.arm)))
+            .map(|(lock, status)| (*lock, *status))
+            .collect()
+    }
+
+    fn note(&self, effect: &Effect, origin: Origin, via: &[Site], state: &State, locks: Vec<(u16, Status)>) {
+        for (lock, status) in locks {
+            let held = &self.held[lock as usize];
             let relation = key_of(effect).map_or(Relation::Other, |key| self.a.relate_whole(key, &held.acquire.key));
             self.a.log.borrow_mut().observations.push(Observation {
                 function: self.id,
@@ -151,7 +167,7 @@ impl Explorer<'_, '_> {
                 origin,
                 via: via.to_vec(),
                 lock: held.clone(),
-                status: *status,
+                status,
                 proven: state.proven,
                 arm: state.arm,
                 relation,
@@ -177,9 +193,12 @@ impl Explorer<'_, '_> {
                 if matches!(inner.effect.kind, EffectKind::Acquire(_) | EffectKind::Release(_)) {
                     continue;
                 }
-                let effect = map_values(&inner.effect, &mut |v| self.a.rebase(v, call, self.id, *target));
                 let via: Vec<Site> = std::iter::once(site).chain(inner.via.iter().copied()).collect();
-                self.observe(&effect, inner.origin, &via, state);
+                let new = self.unseen(inner.origin, &via, state);
+                if !new.is_empty() {
+                    let effect = map_values(&inner.effect, &mut |v| self.a.rebase(v, call, self.id, *target));
+                    self.note(&effect, inner.origin, &via, state, new);
+                }
             }
         }
     }

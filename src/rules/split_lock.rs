@@ -41,9 +41,20 @@ pub fn found(cx: &Context<'_>) -> BTreeMap<Span, (Finding, (usize, FunctionId))>
     }
     let mut by_arm: BTreeMap<Span, (Finding, (usize, FunctionId))> = BTreeMap::new();
     for (function, ways) in ways {
-        let mut held: BTreeMap<BlockId, Vec<&(usize, Went)>> = BTreeMap::new();
-        for way in ways.iter().filter(|(_, w)| w.status == Status::Held) {
-            held.entry(way.1.block).or_default().push(way);
+        // Ways are many, locks and blocks few: what is the same for several ways is looked at once.
+        let mut held: BTreeMap<BlockId, BTreeMap<(usize, BlockId), &Went>> = BTreeMap::new();
+        let mut failing: BTreeMap<(usize, BlockId), &Went> = BTreeMap::new();
+        for (lock, way) in &ways {
+            match way.status {
+                Status::Held => {
+                    let taken = way.lock.via[0].at.block;
+                    held.entry(way.block).or_default().entry((*lock, taken)).or_insert(way);
+                }
+                Status::Failed if way.other && way.proven => {
+                    failing.entry((*lock, way.block)).or_insert(way);
+                }
+                _ => {}
+            }
         }
         // The arm that led to where a lock is taken with another one failed.
         let mut arms: BTreeMap<(usize, BlockId), Span> = BTreeMap::new();
@@ -54,11 +65,11 @@ pub fn found(cx: &Context<'_>) -> BTreeMap<Span, (Finding, (usize, FunctionId))>
         }
         let done = Done::of(cx, function);
         let passed = Passed::of(&ways);
-        // Blocks and arms are many, pairs of locks few.
         let mut asked: BTreeMap<(usize, usize), Option<Span>> = BTreeMap::new();
-        for (first, failed) in ways.iter().filter(|(_, w)| w.status == Status::Failed && w.other && w.proven) {
-            for (second, other) in held.get(&failed.block).into_iter().flatten().filter(|(lock, _)| lock != first) {
-                let Some(&arm) = arms.get(&(*first, other.lock.via[0].at.block)) else { continue };
+        for ((first, block), failed) in &failing {
+            let there = held.get(block).into_iter().flatten();
+            for ((second, taken), other) in there.filter(|((lock, _), _)| lock != first) {
+                let Some(&arm) = arms.get(&(*first, *taken)) else { continue };
                 if by_arm.contains_key(&arm) {
                     continue;
                 }
