@@ -14,8 +14,8 @@ use super::summary::{
     Carry, Freed, Held, Key, Leaving, MAX_OUTCOMES, MAX_STATES, Outcome, Passed, Status, Summary, Went,
 };
 use crate::ir::{
-    BlockId, EdgeKind, Exit, Function, FunctionId, FunctionKind, Guard, Op, OpKind, OpRef, Operand, Rvalue, Shape,
-    Site, UnaryOp, Use, Value, Var,
+    BlockId, EdgeKind, Exit, Function, FunctionId, Guard, Op, OpKind, OpRef, Operand, Rvalue, Shape, Site, UnaryOp,
+    Use, Value, Var,
 };
 use crate::source::Span;
 
@@ -305,14 +305,6 @@ impl<'a, 'p> Explorer<'a, 'p> {
                 self.finish(at, val, *exit, state);
                 Vec::new()
             }
-        }
-    }
-
-    /// The async block that awaiting this operand runs.
-    fn future_of(&self, state: &State, operand: &Operand) -> Option<FunctionId> {
-        match self.operand(state, operand).shape {
-            Shape::Closure(id) if self.a.program.function(id).kind == FunctionKind::AsyncBlock => Some(id),
-            _ => None,
         }
     }
 

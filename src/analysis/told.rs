@@ -8,7 +8,8 @@ use super::explore::Explorer;
 use super::state::State;
 use super::summary::{Held, Outcome, Status};
 use crate::ir::{
-    BlockId, Call, Callee, EdgeKind, EffectKind, Exit, FunctionId, LockKind, OpKind, Operand, Rvalue, Shape, Var,
+    BlockId, Call, Callee, EdgeKind, EffectKind, Exit, FunctionId, FunctionKind, LockKind, OpKind, Operand, Rvalue,
+    Shape, Var,
 };
 
 impl Explorer<'_, '_> {
@@ -101,6 +102,14 @@ impl Explorer<'_, '_> {
             }
         }
         seen
+    }
+
+    /// The async block that awaiting this operand runs.
+    pub(super) fn future_of(&self, state: &State, operand: &Operand) -> Option<FunctionId> {
+        match self.operand(state, operand).shape {
+            Shape::Closure(id) if self.a.program.function(id).kind == FunctionKind::AsyncBlock => Some(id),
+            _ => None,
+        }
     }
 
     /// The claims that a task is given, so that it is the one who works under them: a state in which only they are held.
