@@ -208,7 +208,10 @@ impl Explorer<'_, '_> {
         for (lock, _) in state.locks.iter().filter(|(_, status)| **status == Status::Held) {
             let outer = &self.held[*lock as usize];
             let same = outer.acquire.backend == acquire.backend && outer.acquire.kind == acquire.kind;
-            if same && outer.via != via && self.a.relate(&acquire.key, &outer.acquire.key) == Relation::Must {
+            if same
+                && outer.via.first() != via.first()
+                && self.a.relate(&acquire.key, &outer.acquire.key) == Relation::Must
+            {
                 self.a.log.borrow_mut().nested.push(super::Nested {
                     function: self.id,
                     outer: outer.clone(),
