@@ -39,7 +39,8 @@ serve() {
 free_port() {
     local port
     for _ in $(seq 100); do
-        port=$((20000 + RANDOM % 40000))
+        # Below the ports from which clients of this machine connect: one of those can be taken at any moment.
+        port=$((20000 + RANDOM % 12000))
         if ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
             echo "$port"
             return
