@@ -1,5 +1,6 @@
 //! Analysis: summaries bottom-up, paths on (block, worlds), the lock decision. Rules ask it; it accuses nobody.
 
+mod burden;
 mod calls;
 mod carries;
 mod combinators;
@@ -10,6 +11,7 @@ mod explore;
 pub mod fate;
 mod flow;
 mod home;
+pub mod impls;
 mod lifted;
 pub mod lock;
 mod names;

@@ -266,8 +266,19 @@ impl<'p> Explorer<'_, 'p> {
         args: &[Operand],
         state: State,
     ) -> Vec<State> {
-        let own = self.of_its_type(call, targets, &state);
-        let targets = own.as_slice();
+        let ways = self.by_implementation(call, targets, state);
+        ways.into_iter().flat_map(|(targets, state)| self.enter_each(at, dst, call, &targets, args, state)).collect()
+    }
+
+    fn enter_each(
+        &mut self,
+        at: OpRef,
+        dst: Option<Var>,
+        call: &Call,
+        targets: &[FunctionId],
+        args: &[Operand],
+        state: State,
+    ) -> Vec<State> {
         let vals: Vec<Val> = args.iter().map(|x| self.operand(&state, x)).collect();
         let informed = vals.iter().any(|v| shapes::informative(&v.shape) || v.reply);
         let live: Vec<FunctionId> = targets
@@ -304,22 +315,6 @@ impl<'p> Explorer<'_, 'p> {
         out
     }
 
-    /// A lock object that a constructor builds while locks are held stands for them.
-    fn constructed(&self, target: FunctionId, dst: Option<Var>, state: &mut State) {
-        let takes = |r: &super::summary::Reached| matches!(r.effect.kind, EffectKind::Acquire(_));
-        if !state.locks.values().any(|s| *s == Status::Held) {
-            return;
-        }
-        if let Some(dst) = dst
-            && let Some(carry) = self.a.guard_made(target)
-            && !self.a.reached(target).iter().any(takes)
-        {
-            let mut val = state.get(dst);
-            self.burden(state, &mut val, carry);
-            state.set(dst, val);
-        }
-    }
-
     /// A workspace call without lock effects.
     fn neutral(&self, dst: Option<Var>, targets: &[FunctionId], args: &[Operand], mut state: State) -> State {
         let mut moved = Vec::new();
@@ -338,42 +333,6 @@ impl<'p> Explorer<'_, 'p> {
         state
     }
 
-    /// Burden that goes into a callee by value.
-    fn hand_over(&self, callee: &crate::ir::Function, args: &[Operand], state: &mut State) -> Vec<(u16, Carry)> {
-        let mut moved = Vec::new();
-        for (i, arg) in args.iter().enumerate() {
-            let Operand::Var(var, mode) = arg else { continue };
-            let by_value = callee.params.get(i).is_none_or(|p| !callee.var(*p).by_ref);
-            let is_self =
-                i == 0 && callee.params.first().is_some_and(|p| callee.var(*p).name.as_deref() == Some("self"));
-            if (*mode == Use::Move || is_self) && by_value {
-                moved.extend(state.get(*var).carries);
-                state.unburden(*var);
-            }
-        }
-        moved
-    }
-
-    /// Where burden is after a callee took it: in its result if that is a lock object, else dropped there.
-    fn arrive(&self, callee: &crate::ir::Function, moved: &[(u16, Carry)], dst: Option<Var>, state: &mut State) {
-        if moved.is_empty() {
-            return;
-        }
-        if self.a.holds_guard(&callee.ret)
-            && let Some(dst) = dst
-            && let mut val = state.get(dst)
-            && !matches!(val.shape, Shape::Err(_))
-        {
-            val.carries.extend(moved.iter().copied());
-            state.set(dst, val);
-            return;
-        }
-        for (lock, carry) in moved {
-            let to = if *carry == Carry::Releases { Status::Released } else { Status::Escaped };
-            state.settle(&[(*lock, *carry)], to);
-        }
-    }
-
     /// Applies the outcomes of one function.
     fn apply(
         &mut self,
@@ -385,12 +344,12 @@ impl<'p> Explorer<'_, 'p> {
         state: State,
     ) -> Vec<State> {
         let summary = self.a.summary(Key { function: target, known });
-        let tried = self.tried_release(target, &summary);
         let mut states = Vec::new();
-        for outcome in &summary.outcomes {
-            let mut after = self.outcome(at, dst, call, target, outcome, state.clone());
+        for (outcome, state) in self.agreeing(&summary, call, target, &state) {
+            let mut after = self.outcome(at, dst, call, target, outcome, state);
             if outcome.freed.is_empty() {
                 // The helper found that there is nothing to give back, or could not: giving back is its part.
+                let tried = self.tried_release(target, &summary, outcome);
                 self.free(at, call, target, &tried, &mut after);
             }
             states.push(after);
@@ -407,8 +366,9 @@ impl<'p> Explorer<'_, 'p> {
     }
 
     /// What a helper gives back that does nothing else, for those of its ways on which it does not.
-    fn tried_release(&self, target: FunctionId, summary: &Summary) -> Vec<Rc<Freed>> {
-        let Some(outcome) = summary.outcomes.iter().find(|o| !o.freed.is_empty()) else { return Vec::new() };
+    fn tried_release(&self, target: FunctionId, summary: &Summary, own: &Outcome) -> Vec<Rc<Freed>> {
+        let gives = |o: &&Outcome| !o.freed.is_empty() && o.compatible(own);
+        let Some(outcome) = summary.outcomes.iter().find(gives) else { return Vec::new() };
         let releases: Vec<Origin> = outcome.freed.iter().map(|f| f.origin).collect();
         let works = |r: &super::summary::Reached| match r.effect.kind {
             EffectKind::Acquire(_) => true,

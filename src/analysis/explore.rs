@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use super::Analyzer;
 use super::flow::{self, Flow};
+use super::impls::Objects;
 use super::lifted::{Lifted, Observed};
 use super::probe::Probe;
 use super::shapes::{self, Tri};
@@ -41,6 +42,8 @@ pub(super) struct Explorer<'a, 'p> {
     pub(super) observed: RefCell<Observed>,
     /// What callees' summaries say, in this function's terms.
     pub(super) lifted: Lifted,
+    /// Objects whose methods have several implementations.
+    pub(super) objects: Objects,
     /// A question asked of this exploration alone.
     pub(super) probe: Option<Probe>,
 }
@@ -77,6 +80,7 @@ impl<'a, 'p> Explorer<'a, 'p> {
             untried: BTreeSet::new(),
             observed: RefCell::default(),
             lifted: Lifted::default(),
+            objects: Objects::default(),
             probe: None,
         }
     }
@@ -206,7 +210,7 @@ impl<'a, 'p> Explorer<'a, 'p> {
             if tested.as_ref().or(last_tested.as_ref()).is_some_and(|v| v.reply)
                 && edge.kind != EdgeKind::Question
                 && next.locks.values().any(|s| matches!(s, Status::Failed | Status::Lost))
-                && (next.arm.is_none() || tested.as_ref().is_none_or(|v| shows_failure(&v.shape)))
+                && (next.arm.is_none() || tested.as_ref().is_none_or(|v| shapes::shows_failure(&v.shape)))
             {
                 next.arm = Some(edge.span);
             }
@@ -346,6 +350,7 @@ impl<'a, 'p> Explorer<'a, 'p> {
             freed: state.freed.iter().map(|i| self.freed[*i as usize].clone()).collect(),
             proven: state.proven,
             at: Some(at),
+            kinds: self.assumed_kinds(&state),
             arm: state.arm,
         };
         let same = |o: &Outcome| {
@@ -357,6 +362,7 @@ impl<'a, 'p> Explorer<'a, 'p> {
         };
         if let Some(old) = self.outcomes.iter_mut().find(|o| same(o)) {
             old.proven |= outcome.proven;
+            old.widen(&outcome.kinds);
         } else {
             self.outcomes.push(outcome);
         }
@@ -474,15 +480,6 @@ impl<'a, 'p> Explorer<'a, 'p> {
     /// The site of an op of this function.
     pub(super) fn site(&self, at: OpRef) -> Site {
         Site { function: self.id, at }
-    }
-}
-
-/// Whether a reply still says that the acquisition failed or was lost: a test of one that says `true` decides nothing new.
-fn shows_failure(shape: &Shape) -> bool {
-    match shape {
-        Shape::Err(_) | Shape::None | Shape::Nil | Shape::Bool(false) => true,
-        Shape::Ok(x) | Shape::Some(x) => shows_failure(x),
-        _ => false,
     }
 }
 

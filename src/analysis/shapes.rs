@@ -50,6 +50,15 @@ pub fn blur(shape: &Shape) -> Shape {
     if derived(shape) { Shape::Tainted } else { Shape::Unknown }
 }
 
+/// Whether a reply still says that the acquisition failed or was lost: a test of one that says `true` decides nothing new.
+pub fn shows_failure(shape: &Shape) -> bool {
+    match shape {
+        Shape::Err(_) | Shape::None | Shape::Nil | Shape::Bool(false) => true,
+        Shape::Ok(x) | Shape::Some(x) => shows_failure(x),
+        _ => false,
+    }
+}
+
 /// Whether the shape says anything that can decide a test, or must spoil a proof.
 pub fn informative(shape: &Shape) -> bool {
     match shape {

@@ -76,6 +76,8 @@ pub struct State {
     /// The arm that let control go on after an acquisition failed or was lost, if one did; before any acquisition, the
     /// arm that found nothing to acquire with (an error, `None`).
     pub arm: Option<Span>,
+    /// The types that an object can be of on this path (see [`super::impls`]).
+    pub impls: BTreeMap<u16, BTreeSet<u16>>,
     /// How far a probe has come (see [`super::probe`]).
     pub probed: Progress,
     /// Every test so far was decided or did not depend on a lock's reply.
@@ -91,6 +93,7 @@ impl Default for State {
             freed: BTreeSet::new(),
             assumed: BTreeMap::new(),
             arm: None,
+            impls: BTreeMap::new(),
             probed: Progress::default(),
             proven: true,
         }

@@ -79,8 +79,29 @@ pub struct Outcome {
     pub proven: bool,
     /// The op that leaves.
     pub at: Option<crate::ir::OpRef>,
+    /// What it assumes of the types of objects.
+    pub kinds: Vec<super::impls::Kind>,
     /// Where a failed or lost acquisition, or one that could not be tried, was turned into an answer.
     pub arm: Option<crate::source::Span>,
+}
+
+impl Outcome {
+    /// Whether one path can go both ways, as far as the types of objects are concerned.
+    pub fn compatible(&self, other: &Outcome) -> bool {
+        self.kinds.iter().all(|(object, types)| {
+            let same = other.kinds.iter().find(|(value, _)| value == object);
+            same.is_none_or(|(_, others)| !types.is_disjoint(others))
+        })
+    }
+
+    /// Holds for what another path assumes too.
+    pub fn widen(&mut self, kinds: &[super::impls::Kind]) {
+        self.kinds.retain_mut(|(object, types)| {
+            let other = kinds.iter().find(|(value, _)| value == object);
+            types.extend(other.into_iter().flat_map(|(_, types)| types.iter().cloned()));
+            other.is_some()
+        });
+    }
 }
 
 /// A non-lock effect that a function reaches, in its terms.
@@ -113,6 +134,7 @@ impl Summary {
             freed: Vec::new(),
             proven: true,
             at: None,
+            kinds: Vec::new(),
             arm: None,
         };
         Summary { outcomes: vec![outcome], incomplete: false }

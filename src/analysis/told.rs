@@ -1,5 +1,5 @@
-//! How far a Scope goes: what a function leaves held without telling its caller, what the next round of a loop no longer
-//! works under, and which of several types an object is of.
+//! How far a Scope goes: what a function leaves held without telling its caller, and what the next round of a loop no
+//! longer works under.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -8,8 +8,7 @@ use super::explore::Explorer;
 use super::state::State;
 use super::summary::{Held, Outcome, Status};
 use crate::ir::{
-    BlockId, Call, Callee, EdgeKind, EffectKind, Exit, FunctionId, FunctionKind, LockKind, OpKind, Operand, Rvalue,
-    Shape, Var,
+    BlockId, EdgeKind, EffectKind, Exit, FunctionId, FunctionKind, LockKind, OpKind, Operand, Rvalue, Shape, Var,
 };
 
 impl Explorer<'_, '_> {
@@ -83,6 +82,7 @@ impl Explorer<'_, '_> {
             stale.extend(held.into_iter().filter(taken_here));
         }
         state.stale = stale;
+        self.other_objects(state);
     }
 
     /// The blocks of the loop that an edge closes.
@@ -137,39 +137,6 @@ impl Explorer<'_, '_> {
         let mut own = state.clone();
         own.locks.retain(|lock, _| claims.iter().any(|(l, dst)| l == lock && sources.contains(dst)));
         (!own.locks.is_empty()).then_some(own)
-    }
-
-    /// The implementations that a call of a method can reach here: the object that took a lock is of one type still.
-    pub(super) fn of_its_type(&self, call: &Call, targets: &[FunctionId], state: &State) -> Vec<FunctionId> {
-        let all = || targets.to_vec();
-        let Some(receiver) = call.args.first().filter(|_| matches!(call.callee, Callee::Method(_))) else {
-            return all();
-        };
-        if targets.len() < 2 || state.locks.is_empty() {
-            return all();
-        }
-        let described = |id: FunctionId| {
-            let f = self.a.program.function(self.a.item(id));
-            f.owner_trait.as_deref().zip(f.owner.as_deref())
-        };
-        let Some((tr, _)) = described(targets[0]) else { return all() };
-        let object = self.a.program.value(self.id, receiver);
-        let took = state.locks.keys().find_map(|lock| {
-            let via = &self.held[*lock as usize].via;
-            let (first, inner) = (via.first()?, via.get(1)?);
-            let OpKind::Call(before) = &self.f.op(first.at).kind else { return None };
-            let (own, owner) = described(inner.function)?;
-            let alike = first.function == self.id
-                && own == tr
-                && before.targets.len() > 1
-                && object != crate::ir::Value::Unknown
-                && before.args.first().is_some_and(|x| self.a.program.value(self.id, x) == object);
-            alike.then_some(owner)
-        });
-        let Some(owner) = took else { return all() };
-        let same: Vec<FunctionId> =
-            targets.iter().copied().filter(|t| described(*t).is_some_and(|(_, o)| o == owner)).collect();
-        if same.is_empty() { all() } else { same }
     }
 }
 

@@ -91,6 +91,11 @@ impl Context<'_> {
         self.origin_effect(origin).map_or_else(String::new, |e| e.command.clone())
     }
 
+    /// What a wire effect is.
+    pub fn origin_kind(&self, origin: Origin) -> Option<&EffectKind> {
+        self.origin_effect(origin).map(|e| &e.kind)
+    }
+
     /// The key of a wire effect in terms that can be compared across functions.
     pub fn origin_key(&self, origin: Origin) -> Option<Value> {
         let effect = self.origin_effect(origin)?;

@@ -6,7 +6,7 @@ use super::Context;
 use super::context::proven_held;
 use crate::analysis::database;
 use crate::analysis::slice::Slice;
-use crate::analysis::summary::{Observation, Status};
+use crate::analysis::summary::{Observation, Origin, Status};
 use crate::analysis::{behind_failure, origin_call};
 use crate::ir::{
     BlockId, Call, Callee, Effect, EffectKind, FunctionId, HandleKind, LockKind, Operand, Piece, Resource, Site, Value,
@@ -62,6 +62,16 @@ impl Context<'_> {
             list
         };
         functions.into_iter().map(list).collect()
+    }
+
+    /// Whether an effect belongs to the first thing that a function does under a lock: what does it enters the section. The
+    /// last thing, such as a record of how it went, is also done by who was refused.
+    pub fn begins_section(&self, lock: usize, function: FunctionId, origin: Origin) -> bool {
+        let works = |o: &Observation| matches!(o.effect.kind, EffectKind::Write(_) | EffectKind::External(_));
+        let own = self.sections(lock, |o| o.function == function && works(o));
+        own.iter()
+            .filter_map(|list| Some((list, list.first()?.via.first()?)))
+            .any(|(list, first)| list.iter().any(|o| o.origin == origin && o.via.first() == Some(first)))
     }
 
     /// Whether the claim is one of the statements of an `.sql` file: programs send each by itself, in no order.

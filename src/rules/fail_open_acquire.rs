@@ -5,11 +5,12 @@ mod answers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use crate::analysis::behind_failure;
 use crate::analysis::lock::Decision;
 use crate::analysis::summary::{Held, Observation, Origin, Status, Went};
 use crate::finding::{Actor, Confidence, Finding, Severity};
 use crate::ir::{EffectKind, Exit, FunctionId, LockKind, Shape};
-use crate::rule::work::Work;
+use crate::rule::work::{What, Work};
 use crate::rule::{Context, Group, Rule};
 
 /// The rule.
@@ -40,10 +41,24 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             set.remove(&o.origin);
         }
     }
-    for o in log.observations.iter().filter(|o| o.status == Status::Failed && o.proven && section(o)) {
+    let failed: Vec<(usize, &Observation)> = log
+        .observations
+        .iter()
+        .filter(|o| o.status == Status::Failed && o.proven && section(o))
+        .filter_map(|o| Some((lock_of(o)?, o)))
+        .collect();
+    let mut done: BTreeMap<(usize, FunctionId, crate::source::Span), BTreeSet<Origin>> = BTreeMap::new();
+    for (lock, o) in &failed {
+        if let Some(arm) = o.arm {
+            done.entry((*lock, o.function, arm)).or_default().insert(o.origin);
+        }
+    }
+    for (lock, o) in failed {
         let Some(arm) = o.arm else { continue };
-        let Some(lock) = lock_of(o) else { continue };
-        if guarded.get(&(lock, o.function)).is_some_and(|set| set.contains(&o.origin)) {
+        let Some(set) = guarded.get(&(lock, o.function)).filter(|set| set.contains(&o.origin)) else { continue };
+        let begins = || cx.begins_section(lock, o.function, o.origin);
+        let shared = done[&(lock, o.function, arm)].intersection(set).count();
+        if 2 * shared > set.len() || begins() {
             open.entry(arm).or_insert((lock, o));
         }
     }
@@ -145,12 +160,22 @@ fn by_calls(cx: &Context<'_>) -> Vec<(crate::source::Span, Entry)> {
         let contested = ways.iter().any(|w| w.status == Status::Lost);
         // A loser that works too is a fault of its own: what it does is still the section.
         let fault = losers.contains_key(&(lock, function));
+        let first = begins(cx, function, &guarded);
+        let mut kinds: Vec<&What> = Vec::new();
+        for work in &guarded {
+            if !kinds.contains(&&work.what) {
+                kinds.push(&work.what);
+            }
+        }
         let lost: Vec<Work> = if fault { Vec::new() } else { works(Status::Lost).map(|(_, work)| work).collect() };
-        for (went, work) in works(Status::Failed) {
+        let failed: Vec<(&Went, Work)> = works(Status::Failed).collect();
+        for (went, work) in &failed {
             let Some(arm) = went.arm.filter(|_| went.proven && !went.other) else { continue };
             let same = |list: &[Work]| list.iter().any(|w| w.what == work.what);
+            let done = |what: &&&What| failed.iter().any(|(other, b)| other.arm == Some(arm) && b.what == ***what);
+            let enters = first.as_ref() == Some(&work.what) || 2 * kinds.iter().filter(done).count() > kinds.len();
             let merged = guarded.iter().any(|w| w.at == work.at);
-            if same(&guarded) && !same(&lost) && (contested || work.known || !merged) {
+            if same(&guarded) && enters && !same(&lost) && (contested || work.known || !merged) {
                 let section = cx.program.function(function).op(work.at).span;
                 let entry = Entry {
                     lock,
@@ -165,6 +190,14 @@ fn by_calls(cx: &Context<'_>) -> Vec<(crate::source::Span, Entry)> {
         }
     }
     out
+}
+
+/// The first thing that is done under a lock, what is done only after a failure left out.
+fn begins(cx: &Context<'_>, function: FunctionId, guarded: &[Work]) -> Option<What> {
+    let f = cx.program.function(function);
+    let late = behind_failure(f);
+    let first = guarded.iter().min_by_key(|w| (late.contains(&w.at.block), f.op(w.at).span.start));
+    first.map(|w| w.what.clone())
 }
 
 fn lease(cx: &Context<'_>, held: &Held) -> Option<usize> {

@@ -102,7 +102,7 @@ pub fn found(cx: &Context<'_>) -> BTreeMap<usize, (FunctionId, Rc<Held>)> {
     let scopes = scopes(cx);
     for ((lock, function), scope) in &scopes {
         let (lock, function) = (*lock, *function);
-        if !told(&scopes, lock, &scope.held) {
+        if !told(&scopes, lock, &scope.held) || worked_below(cx, &scopes, lock, &scope.held) {
             continue;
         }
         if (same(cx, scope) && !handed_on(cx, function, &scope.held)) || inverted(scope) {
@@ -149,6 +149,17 @@ fn told(scopes: &BTreeMap<(usize, FunctionId), Scope>, lock: usize, held: &Held)
     let Some(inner) = scopes.get(&(lock, inner.function)) else { return false };
     let answers = |c: &Conduct| c.exits.iter().map(|(_, _, ret)| ret.clone()).collect::<BTreeSet<_>>();
     answers(&inner.won) != answers(&inner.lost)
+}
+
+/// Whether a function on the way to the acquisition does the work itself, and only where it was won: what it answers its
+/// callers is the outcome of that work.
+fn worked_below(cx: &Context<'_>, scopes: &BTreeMap<(usize, FunctionId), Scope>, lock: usize, held: &Held) -> bool {
+    held.via.iter().skip(1).filter_map(|site| scopes.get(&(lock, site.function))).any(|inner| {
+        let only_won = inner.won.effects.difference(&inner.lost.effects);
+        let works =
+            |origin: &Origin| matches!(cx.origin_kind(*origin), Some(EffectKind::Write(_) | EffectKind::External(_)));
+        only_won.into_iter().any(works)
+    })
 }
 
 fn scopes(cx: &Context<'_>) -> BTreeMap<(usize, FunctionId), Scope> {
