@@ -1,5 +1,6 @@
 //! The command line: arguments in, reports and an exit code out.
 
+mod accept;
 mod args;
 mod check;
 mod edit;

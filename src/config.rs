@@ -106,6 +106,13 @@ impl Config {
         }
     }
 
+    /// Whether a rule is switched off in the file `path`.
+    pub fn is_off(&self, rule: &str, path: &str) -> bool {
+        let here = self.paths.iter().rev().filter(|settings| settings.globs.matches(path));
+        let level = here.filter_map(|settings| settings.levels.get(rule)).next();
+        level.or_else(|| self.levels.get(rule)) == Some(&Level::Off)
+    }
+
     /// The declaration that covers a lock's key template.
     pub fn declaration(&self, key: &str) -> Option<usize> {
         self.locks.iter().position(|lock| matches_key(&lock.key, key))

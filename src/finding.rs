@@ -111,3 +111,11 @@ pub struct Finding {
     /// Key template of the lock concerned, for `[[lock]]` declarations and the inventory.
     pub lock: Option<String>,
 }
+
+impl Finding {
+    /// Every place of the finding: the call to change, its labels, the steps of the witness.
+    pub fn spans(&self) -> impl Iterator<Item = Span> {
+        let labels = self.labels.iter().map(|label| label.span);
+        std::iter::once(self.span).chain(labels).chain(self.witness.iter().map(|step| step.span))
+    }
+}

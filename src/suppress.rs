@@ -1,10 +1,11 @@
 //! Silencing findings where they stand: `// leaselint: allow(rule) reason`.
 //!
-//! The comment stands on the line of the finding or alone above it, or likewise at one of the finding's labels. A comment
-//! without a reason, with an unknown rule, or that silences nothing is itself reported.
+//! The comment stands in a statement or alone above it: the statement of the finding, of one of its labels or of a step of
+//! its witness. A comment without a reason, with an unknown rule, or that silences nothing is itself reported.
 
 mod comment;
 mod insert;
+mod statement;
 
 pub use insert::insertions;
 
@@ -13,6 +14,7 @@ use crate::rule::{Group, Rule};
 use crate::source::{FileId, SourceFile, Sources, Span};
 use crate::suggest;
 use comment::Allow;
+use statement::Statements;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rules about silencing. Nothing silences them but switching them off.
@@ -61,13 +63,18 @@ pub fn apply(
     let mut applied = Applied { silenced: vec![None; findings.len()], own: Vec::new() };
     let mut by_place: BTreeMap<(FileId, usize), Vec<usize>> = BTreeMap::new();
     for (i, finding) in findings.iter().enumerate() {
-        for span in std::iter::once(finding.span).chain(finding.labels.iter().map(|l| l.span)) {
+        for span in finding.spans() {
             by_place.entry((span.file, sources.get(span.file).line(span.start))).or_default().push(i);
         }
     }
     for file in sources.iter() {
-        for allow in comment::find(file) {
-            let lines = targets(file, &allow);
+        let allows = comment::find(file);
+        if allows.is_empty() {
+            continue;
+        }
+        let statements = Statements::new(file);
+        for allow in allows {
+            let lines = targets(file, &statements, &allow);
             for rule in &allow.rules {
                 if !known.contains(&rule.name.as_str()) {
                     applied.own.push(unknown_rule(&rule.name, rule.span, known));
@@ -95,24 +102,17 @@ pub fn apply(
     applied
 }
 
-/// Lines that a comment speaks of: its own if code stands before it, else the next line with code, and the lines after
-/// that which go on with its method chain.
-fn targets(file: &SourceFile, allow: &Allow) -> Vec<usize> {
-    let text = |line: usize| file.text.get(file.line_range(line)).unwrap_or("").trim();
+/// Lines that a comment speaks of: those of the statement it stands in, and if it stands alone those of the statement below.
+fn targets(file: &SourceFile, statements: &Statements, allow: &Allow) -> BTreeSet<usize> {
     let own = file.line(allow.span.start);
-    if !allow.alone {
-        return vec![own];
-    }
-    let is_code = |line: usize| {
-        let text = text(line);
-        !text.is_empty() && !text.starts_with("//") && !text.starts_with("--") && !text.starts_with("#[")
-    };
-    let Some(mut line) = (own + 1..=file.line_count()).take(20).find(|line| is_code(*line)) else { return Vec::new() };
-    let mut lines = vec![line];
-    // rustfmt breaks a chain before each dot: those lines are one expression with the line above.
-    while line < file.line_count() && text(line + 1).starts_with('.') {
-        line += 1;
-        lines.push(line);
+    let mut lines: BTreeSet<usize> = statements.lines(own).collect();
+    if allow.alone {
+        let is_code = |line: &usize| {
+            let text = file.text.get(file.line_range(*line)).unwrap_or("").trim();
+            !text.is_empty() && !text.starts_with("//") && !text.starts_with("--") && !text.starts_with("#[")
+        };
+        let below = (own + 1..=file.line_count()).take(20).find(is_code);
+        lines.extend(below.into_iter().flat_map(|line| statements.lines(line)));
     }
     lines
 }
@@ -149,7 +149,7 @@ fn unknown_rule(name: &str, span: Span, known: &[&str]) -> Finding {
 
 fn unused(name: &str, span: Span) -> Finding {
     let message = format!("this silences `{name}`, but there is no such finding here");
-    let help = "remove it, or move it to the line of the finding or right above it";
+    let help = "remove it, or move it into the statement of the finding or right above that";
     finding("unused-allow", span, "silences nothing", message, help)
 }
 

@@ -3,5 +3,5 @@
 
 #[test]
 fn cli() {
-    trycmd::TestCases::new().env("COLUMNS", "100").case("tests/cli/*.toml");
+    trycmd::TestCases::new().env("COLUMNS", "100").env("CI", "").case("tests/cli/*.toml");
 }

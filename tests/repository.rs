@@ -7,79 +7,12 @@
 #[allow(dead_code)]
 mod check;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+#[path = "support/project.rs"]
+#[allow(dead_code)]
+mod project;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_cargo-leaselint");
-
-/// A git repository with a copy of one of the programs in `fixtures/programs`, gone when the test ends.
-struct Project(PathBuf);
-
-impl Project {
-    fn new(name: &str, program: &str) -> Project {
-        let path = std::env::temp_dir().join(format!("leaselint-repository-{}-{name}", std::process::id()));
-        let source = check::repository("fixtures/programs").join(program);
-        for file in check::files(&source) {
-            let target = path.join("shop").join(file.strip_prefix(&source).unwrap());
-            std::fs::create_dir_all(target.parent().unwrap()).unwrap();
-            std::fs::copy(&file, target).unwrap();
-        }
-        let project = Project(path);
-        project.sh("git init -q -b main && git add -A && git commit -qm start");
-        project
-    }
-
-    fn path(&self) -> PathBuf {
-        self.0.join("shop")
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        let path = self.path().join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    }
-
-    fn append(&self, name: &str, text: &str) {
-        let before = std::fs::read_to_string(self.path().join(name)).unwrap();
-        self.write(name, &(before + text));
-    }
-
-    /// A command as a user of this machine would have it: the program on the path, git with nobody's settings.
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        let bin = Path::new(PROGRAM).parent().unwrap();
-        let path = std::env::join_paths(
-            std::iter::once(bin.to_path_buf()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
-        );
-        command.current_dir(self.path()).env("PATH", path.unwrap()).env("NO_COLOR", "1");
-        command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
-        for who in ["AUTHOR", "COMMITTER"] {
-            command.env(format!("GIT_{who}_NAME"), "a").env(format!("GIT_{who}_EMAIL"), "a@example.org");
-        }
-        command
-    }
-
-    fn sh(&self, script: &str) -> Output {
-        let output = self.command("bash").args(["-c", script]).output().unwrap();
-        assert!(output.status.success(), "{script}\n{}", all(&output));
-        output
-    }
-
-    fn leaselint(&self, args: &[&str]) -> (Option<i32>, String) {
-        let output = self.command(PROGRAM).args(args).output().unwrap();
-        (output.status.code(), all(&output))
-    }
-}
-
-impl Drop for Project {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn all(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
+use project::{PROGRAM, Project, all};
+use std::path::Path;
 
 /// A new bare DEL of the couriers' lock.
 const BARE_DEL: &str = "
@@ -112,6 +45,43 @@ fn since_reports_only_on_files_that_differ() {
     let mut below = project.command(PROGRAM);
     below.args(["--rule", "bare-del", "--since", "HEAD~1"]).current_dir(project.path().join("src"));
     assert_eq!(below.output().unwrap().status.code(), Some(1));
+}
+
+#[test]
+fn since_compares_with_where_the_branch_began() {
+    let project = Project::new("branch", "orders-fixed");
+    project.sh("git checkout -qb topic && git commit -q --allow-empty -m topic && git checkout -q main");
+    project.append("src/couriers.rs", BARE_DEL);
+    project.sh("git commit -qam 'on main' && git checkout -q topic && git merge -q main && git reset -q --hard HEAD~1");
+    let since = |revision: &str| project.leaselint(&["--rule", "bare-del", "--format", "github", "--since", revision]);
+    // The file differs from main's, but it is main that changed it.
+    project.sh("git diff --quiet topic HEAD && ! git diff --quiet main");
+    assert_eq!(since("main").0, Some(0));
+    project.append("src/prices.rs", &BARE_DEL.replace("courier:{order}", "prices:computing"));
+    let (code, text) = since("main");
+    assert!(code == Some(1) && text.contains("src/prices.rs") && !text.contains("src/couriers.rs"), "{text}");
+    // A renamed file is a changed one.
+    project.sh("git checkout -q main && git mv src/couriers.rs src/riders.rs && sed -i s/couriers/riders/ src/main.rs");
+    let (code, text) = since("main");
+    assert!(code == Some(1) && text.contains("file=src/riders.rs"), "{text}");
+    // Without a common history the trees are compared.
+    project.sh("git checkout -qf --orphan other && git commit -qm other");
+    assert_eq!(since("topic").0, Some(1));
+}
+
+/// A finding belongs to every file that its interleaving goes through.
+#[test]
+fn a_finding_touches_all_files_of_its_witness() {
+    let project = Project::new("witness", "orders");
+    let pooler = |args: &[&str]| project.leaselint(&[&["--rule", "session-lock-pooler"], args].concat());
+    project.write("list.txt", "deploy/pgbouncer.ini\n");
+    let (code, text) = pooler(&["--files-from", "list.txt", "--format", "github"]);
+    assert!(code == Some(1) && text.contains("file=src/nightly.rs"), "{text}");
+    project.write("list.txt", "src/prices.rs\n");
+    assert_eq!(pooler(&["--files-from", "list.txt"]).0, Some(0));
+    assert_eq!(pooler(&["--since", "HEAD"]).0, Some(0));
+    project.append("deploy/pgbouncer.ini", "max_client_conn = 200\n");
+    assert_eq!(pooler(&["--since", "HEAD"]).0, Some(1));
 }
 
 #[test]

@@ -166,10 +166,10 @@ pub struct Check {
     /// Only this package; may be repeated
     #[arg(long, short, value_name = "NAME", help_heading = "Selecting")]
     pub package: Vec<String>,
-    /// Report only findings in the files this list names, one a line; `-` reads the list from standard input
+    /// Report only findings that touch the files this list names, one a line; `-` reads the list from standard input
     #[arg(long, value_name = "FILE", help_heading = "Selecting")]
     pub files_from: Option<PathBuf>,
-    /// Report only findings in files that differ from this git revision
+    /// Report only findings that touch files changed since this git revision, committed or not
     #[arg(long, value_name = "REV", help_heading = "Selecting")]
     pub since: Option<String>,
     /// The path that standard input is checked under

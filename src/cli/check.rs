@@ -1,10 +1,10 @@
 //! Checking: discovery, the run, what is left out, the reports, the exit code.
 
+use super::accept::Accepted;
 use super::args::{Check, Format};
 use super::progress::Progress;
 use super::settings::{self, Settings};
-use super::silence::{self, Accepted};
-use super::{CLEAN, FOUND, Failure, edit, ignore_closed, only, select, terminal};
+use super::{CLEAN, FOUND, Failure, edit, ignore_closed, only, select, silence, terminal};
 use crate::discover::{self, Request};
 use crate::finding::{Confidence, Severity};
 use crate::model::Models;
@@ -13,7 +13,7 @@ use crate::report::{self, Report, cargo, github, json, sarif, text};
 use codespan_reporting::term::termcolor::WriteColor;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Columns of reports in files.
 const FILE_WIDTH: usize = 120;
@@ -25,7 +25,7 @@ pub fn run(args: &Check) -> Result<u8, Failure> {
     let settings = settings::load(&request, args.config.as_deref())?;
     complete(&mut request, &settings, args);
     let files = only::files(args, &request.cwd, &settings.root)?;
-    let accepted = Accepted::load(args, &request.cwd, &settings.root, &rules)?;
+    let accepted = Accepted::load(args, &request, &settings.root, &rules)?;
     let progress = Progress::start(args.quiet, "reading files");
     let workspace = discover::discover(&request)?;
     progress.phase("analysing");
@@ -44,14 +44,15 @@ pub fn run(args: &Check) -> Result<u8, Failure> {
     let sources = &outcome.sources;
     let all = report::entries(sources, &outcome.findings);
     let mut entries: Vec<_> = all.iter().map(|e| (e.clone(), silences.get(e.index).cloned().flatten())).collect();
-    accepted.silence(sources, &mut entries);
+    let judged = accepted.silence(sources, &mut entries);
     let least = (
         args.min_severity.map(Severity::from).or(settings.config.min_severity).unwrap_or(Severity::Note),
         args.min_confidence.map(Confidence::from).or(settings.config.min_confidence).unwrap_or(Confidence::Medium),
     );
     let mut shown = silence::split(sources, entries, least, files.as_ref());
     if args.write_baseline {
-        let _ = writeln!(io::stderr(), "{}", accepted.write(sources, &shown, &args.reason)?);
+        let _ =
+            writeln!(io::stderr(), "{}", accepted.write(&outcome, &settings, &judged, &shown.findings, &args.reason)?);
         return Ok(CLEAN);
     }
     let findings: Vec<_> = shown.findings.iter().map(|e| e.finding).collect();
@@ -79,10 +80,12 @@ pub fn run(args: &Check) -> Result<u8, Failure> {
     let mut errors = io::stderr().lock();
     // Where standard error is closed there is nobody to tell.
     let _ = text::remarks(&mut errors, &report, args.verbose);
+    if !args.diff
+        && let Some(line) = accepted.shrink(&outcome, &settings, &judged)
+    {
+        let _ = writeln!(errors, "{line}");
+    }
     if !args.quiet {
-        if let Some(line) = accepted.stale(sources, &all).filter(|_| files.is_none() && request.stdin.is_none()) {
-            let _ = writeln!(errors, "{line}");
-        }
         let _ = writeln!(errors, "{}", report.summary());
     }
     Ok(exit_code(args, &report))
@@ -99,7 +102,16 @@ fn request(args: &Check) -> Result<Request, Failure> {
         let directory = manifest.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         paths = vec![directory.to_path_buf()];
     }
-    let stdin = if paths == [PathBuf::from("-")] {
+    let dash = Path::new("-");
+    if paths.len() > 1 && paths.iter().any(|path| path == dash) {
+        return Err(Failure("standard input is checked alone: `-` cannot stand beside other paths".to_owned()));
+    }
+    let stdin = if paths == [dash] {
+        if args.files_from.as_deref() == Some(dash) {
+            return Err(Failure(
+                "standard input is either the text to check or the list of files, not both".to_owned(),
+            ));
+        }
         let mut bytes = Vec::new();
         io::stdin().lock().read_to_end(&mut bytes).map_err(|e| Failure(format!("cannot read standard input: {e}")))?;
         Some((args.stdin_filename.clone(), bytes))

@@ -43,7 +43,7 @@ pub fn add_allow(sources: &Sources, findings: &[&Finding], reason: &str, diff: b
     carry_out(sources, &changes, diff)?;
     for finding in left {
         let place = plain::one_line(&sources.place(finding.span));
-        let _ = writeln!(std::io::stderr(), "no comment fits at {place}: the line is inside a literal");
+        let _ = writeln!(std::io::stderr(), "no comment fits at {place}: it would become part of a literal");
     }
     Ok(())
 }

@@ -3,12 +3,16 @@
 use super::Entry;
 use crate::source::{Sources, Span};
 
-/// The line of a span with every run of blanks as one, cut after 200 characters.
+/// The line of a span, as [`normal`] has it.
 pub fn snippet(sources: &Sources, span: Span) -> String {
     let file = sources.get(span.file);
     let line = file.line_range(file.line(span.start));
-    let text = file.text.get(line).unwrap_or("");
-    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect()
+    normal(file.text.get(line).unwrap_or(""))
+}
+
+/// A line with every run of blanks as one, cut after 200 characters.
+pub fn normal(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect()
 }
 
 /// Our own key: 16 hexadecimal digits over rule, path, snippet and ordinal.

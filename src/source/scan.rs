@@ -8,11 +8,11 @@ use std::ops::Range;
 pub enum Kind {
     /// A comment.
     Comment,
-    /// A string literal.
+    /// A string or character literal.
     Literal,
 }
 
-/// Comments and string literals of a text in order. What is unterminated goes to the end.
+/// Comments and literals of a text in order. What is unterminated goes to the end.
 pub fn scan(language: Language, text: &str) -> Vec<(Kind, Range<usize>)> {
     let mut scanner = Scanner { text: text.as_bytes(), at: 0, found: Vec::new() };
     while scanner.at < scanner.text.len() {
@@ -108,7 +108,9 @@ impl Scanner<'_> {
                 match first {
                     Some('\\') => self.escaped(b'\''),
                     Some(c) if self.text.get(self.at + 1 + c.len_utf8()) == Some(&b'\'') => {
-                        self.at += c.len_utf8() + 2;
+                        let stop = self.at + c.len_utf8() + 2;
+                        self.found.push((Kind::Literal, self.at..stop));
+                        self.at = stop;
                     }
                     _ => self.at += 1,
                 }
@@ -183,11 +185,13 @@ mod tests {
         assert_eq!(
             parts(Language::Rust, rust),
             [
+                (Literal, "'\"'"),
                 (Literal, "'\\''"),
                 (Literal, "\"a // \\\" b\""),
                 (Literal, "r#\"// \"x\"#"),
                 (Comment, "/* a /* b */ c */"),
                 (Literal, "\"q\""),
+                (Literal, "'é'"),
                 (Comment, "// z"),
             ]
         );

@@ -1,47 +1,52 @@
 //! Writing comments: `--add-allow`.
 
+use super::statement::Statements;
 use crate::finding::{Edit, Finding};
 use crate::source::scan;
 use crate::source::{Language, Sources, Span};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The edits that put a comment at each finding, and the findings at which none can be put: inside a literal that goes
-/// over several lines a comment would become part of the text.
+/// The edits that put a comment above each finding, and the findings at which none can be put. Inside a literal a comment
+/// would become part of the text, so there it goes above the whole statement.
 pub fn insertions<'f>(sources: &Sources, findings: &[&'f Finding], reason: &str) -> (Vec<Edit>, Vec<&'f Finding>) {
-    let mut lines: BTreeMap<_, Vec<&'f Finding>> = BTreeMap::new();
+    let mut files: BTreeMap<_, Vec<&'f Finding>> = BTreeMap::new();
     for finding in findings {
-        let line = sources.get(finding.span.file).line(finding.span.start);
-        lines.entry((finding.span.file, line)).or_default().push(finding);
+        files.entry(finding.span.file).or_default().push(finding);
     }
     let (mut edits, mut left) = (Vec::new(), Vec::new());
     let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
-    for ((id, line), findings) in lines {
+    for (id, findings) in files {
         let file = sources.get(id);
-        let range = file.line_range(line);
-        let rules: BTreeSet<&str> = findings.iter().map(|f| f.rule).collect();
-        let rules = rules.into_iter().collect::<Vec<_>>().join(", ");
-        let intro = match file.language {
-            Language::Rust => "//",
-            Language::Sql | Language::Lua => "--",
-            Language::Config if file.path.ends_with(".ini") => ";",
-            Language::Config => "#",
-        };
-        let comment = format!("{intro} leaselint: allow({rules}) {reason}");
         let parts = scan::scan(file.language, &file.text);
-        let inside = |offset: usize| parts.iter().any(|(_, r)| r.start < offset && offset < r.end);
-        let text = file.text.get(range.clone()).unwrap_or("");
-        if !inside(range.start) {
+        let inside = |line: usize| {
+            let start = file.line_range(line).start;
+            parts.iter().any(|(_, r)| r.start < start && start < r.end)
+        };
+        let statements = Statements::new(file);
+        let mut lines: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
+        for finding in findings {
+            let line = file.line(finding.span.start);
+            match [line, statements.lines(line).start].into_iter().find(|line| !inside(*line)) {
+                Some(line) => _ = lines.entry(line).or_default().insert(finding.rule),
+                None => left.push(finding),
+            }
+        }
+        for (line, rules) in lines {
+            let range = file.line_range(line);
+            let text = file.text.get(range.clone()).unwrap_or("");
+            let intro = match file.language {
+                Language::Rust => "//",
+                Language::Sql | Language::Lua => "--",
+                Language::Config if file.path.ends_with(".ini") => ";",
+                Language::Config => "#",
+            };
             let indent = &text[..text.len() - text.trim_start().len()];
+            let rules = rules.into_iter().collect::<Vec<_>>().join(", ");
             let end = if file.text[range.end..].starts_with('\r') { "\r\n" } else { "\n" };
-            let at = Span::new(id, range.start, range.start);
-            edits.push(Edit { span: at, text: format!("{indent}{comment}{end}") });
-        } else if file.language != Language::Config
-            && !inside(range.end)
-            && !parts.iter().any(|(_, r)| r.end == range.end)
-        {
-            edits.push(Edit { span: Span::new(id, range.end, range.end), text: format!(" {comment}") });
-        } else {
-            left.extend(findings);
+            // A byte-order mark stays in front.
+            let start = if text.starts_with('\u{feff}') { range.start + '\u{feff}'.len_utf8() } else { range.start };
+            let at = Span::new(id, start, start);
+            edits.push(Edit { span: at, text: format!("{indent}{intro} leaselint: allow({rules}) {reason}{end}") });
         }
     }
     (edits, left)
