@@ -249,12 +249,14 @@ pub fn open_at(a: &Analyzer<'_>, handle: &Handle, taken: Site, at: Site) -> bool
         // A transaction of a callee has ended with it.
         _ => return false,
     };
+    let keepers = var.map_or_else(Vec::new, |var| keepers(a, f, var));
     let ends = |at: OpRef, op: &Op| match &op.kind {
-        OpKind::Drop(v) => var.is_some_and(|var| *v == var || rooted(f, *v) == rooted(f, var)),
+        OpKind::Drop(v) => var.is_some_and(|var| *v == var || rooted(f, *v) == rooted(f, var)) || keepers.contains(v),
         OpKind::Call(call) => {
             let site = Site { function: taken.function, at };
             ends_here(a, site, call, handle)
                 || call.effect.is_none() && var.is_some_and(|var| call.args.iter().any(|x| gives(a, site, x, var)))
+                || keepers.iter().any(|keeper| ends_with(a, f, call, *keeper))
         }
         _ => false,
     };
@@ -273,11 +275,67 @@ pub fn open_at(a: &Analyzer<'_>, handle: &Handle, taken: Site, at: Site) -> bool
                 break;
             }
         }
-        if !over {
+        // `if let Some(guard) = guard { guard.release() }`: whoever takes it out of its variable decides.
+        let moved = |guard: &Guard| match guard {
+            Guard::Matches(Operand::Var(v, Use::Move), _) => keepers.contains(v),
+            _ => false,
+        };
+        if !over && !f.block(block).edges.iter().any(|e| moved(&e.guard)) {
             work.extend(f.block(block).edges.iter().map(|e| e.to).filter(|to| seen.insert(*to)).map(|to| (to, 0)));
         }
     }
     false
+}
+
+/// The variables of the objects that the connection in `var` is a part of: `guard` of `guard.tx_mut()`, `guard.tx.as_mut()`.
+pub fn keepers(a: &Analyzer<'_>, f: &Function, var: Var) -> Vec<Var> {
+    let mut out = Vec::new();
+    let mut at = var;
+    for _ in 0..8 {
+        let Some(root) = rooted(f, at) else { break };
+        let mut made = f.ops().filter(|(_, op)| op.dst == Some(root)).map(|(_, op)| &op.kind);
+        let base = match (made.next(), made.next()) {
+            (Some(OpKind::Let(Rvalue::Field(base, _))), None) => base,
+            (Some(OpKind::Call(call)), None) if unwraps(call.name()) || lends(a, call) => match call.args.first() {
+                Some(base) => base,
+                None => break,
+            },
+            _ => break,
+        };
+        let Operand::Var(next, _) = base else { break };
+        let next = rooted(f, *next).unwrap_or(*next);
+        if next == root || out.contains(&next) {
+            break;
+        }
+        out.push(next);
+        at = next;
+    }
+    out
+}
+
+/// Whether a call of the workspace gives back a reference to a part of its receiver.
+fn lends(a: &Analyzer<'_>, call: &Call) -> bool {
+    let part = |target: &FunctionId| {
+        let f = a.program.function(*target);
+        f.params.first().is_some_and(|this| f.var(*this).by_ref && f.owner.is_some()) && !f.is_async
+    };
+    !call.targets.is_empty() && call.targets.iter().all(part)
+}
+
+/// Whether a call takes the object that keeps a transaction, or commits or rolls back with it.
+fn ends_with(a: &Analyzer<'_>, f: &Function, call: &Call, keeper: Var) -> bool {
+    let over = |effect: &Effect| matches!(effect.kind, EffectKind::Commit | EffectKind::Rollback);
+    call.args.iter().enumerate().any(|(i, x)| {
+        let Operand::Var(var, how) = x else { return false };
+        let mine = *var == keeper || rooted(f, *var) == Some(keeper);
+        let taken = |target: &FunctionId| {
+            let inner = a.program.function(*target);
+            inner.params.get(i).is_some_and(|p| !inner.var(*p).by_ref)
+        };
+        mine && (*how == Use::Move && call.effect.is_none() && call.targets.is_empty()
+            || call.targets.iter().any(taken)
+            || call.targets.iter().any(|t| a.reached(*t).iter().any(|r| over(&r.effect))))
+    })
 }
 
 /// Whether a call commits or rolls back, itself or below, on this connection or one that is not known.
