@@ -4,7 +4,9 @@ use crate::analysis::database::{self, Run};
 use crate::analysis::lock::Lock;
 use crate::analysis::slice::Slice;
 use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{Effect, EffectKind, FunctionId, HandleKind, LockKind, OpKind, Resource, Rvalue, Site};
+use crate::ir::{
+    Effect, EffectKind, FunctionId, HandleKind, LockKind, OpKind, Operand, Resource, Rvalue, Safety, Site,
+};
 use crate::protocol::sql;
 use crate::rule::{Context, Group, Rule};
 use crate::source::Span;
@@ -18,6 +20,9 @@ pub const RULE: Rule = Rule {
     check,
 };
 
+/// Callers of one helper that are shown.
+const MAX_CALLERS: usize = 8;
+
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     for lock in &cx.locks.locks {
         let row = lock.acquire().is_some_and(|a| a.kind == LockKind::Row);
@@ -30,16 +35,37 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         if whole {
             continue;
         }
-        for run in database::runs(cx.analyzer, &lock.taken.id.0, |run| database::autocommits(cx.analyzer, run)) {
-            if let Some(work) = dependent_work(cx, lock, run.site(), 2) {
-                findings.push(finding(cx, lock, &run, work));
+        let via = &lock.taken.id.0;
+        let shared = || {
+            let in_one = |run: &Run| run.handle.kind == HandleKind::Transaction;
+            database::runs(cx.analyzer, via, in_one).iter().any(|run| run.via.len() > 1)
+        };
+        let mut list: Vec<(Run, Work)> = Vec::new();
+        for run in database::runs(cx.analyzer, via, |run| database::autocommits(cx.analyzer, run)) {
+            let Some(work) = dependent_work(cx, lock, run.site(), 2) else { continue };
+            // A helper that locks for those who call it in a transaction only looks for the others.
+            if run.via.len() > 1 && !work.from_rows && shared() {
+                continue;
             }
+            list.push((run, work));
         }
+        list.sort_by_key(|(run, work)| (cx.op_span(run.site()), work.span));
+        list.dedup_by_key(|(run, _)| run.site());
+        findings.extend(finding(cx, lock, &list));
     }
 }
 
+/// A write to the locked table that comes after the lock.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    /// Where.
+    span: Span,
+    /// It is given what the locking statement has read.
+    from_rows: bool,
+}
+
 /// A later write to the locked table in the function, or in one that calls it.
-fn dependent_work(cx: &Context<'_>, lock: &Lock, site: Site, levels: u32) -> Option<Span> {
+fn dependent_work(cx: &Context<'_>, lock: &Lock, site: Site, levels: u32) -> Option<Work> {
     let table = lock.acquire().and_then(|a| sql::table_of(&a.key))?;
     let f = cx.program.function(site.function);
     let slice = Slice::of(f);
@@ -48,12 +74,17 @@ fn dependent_work(cx: &Context<'_>, lock: &Lock, site: Site, levels: u32) -> Opt
         targets.iter().find_map(found).map(|r| r.effect.span)
     };
     // Each call by itself: what the whole function reaches may be too long a list to be complete.
+    let rows = f.op(site.at).dst;
+    let given = |list: &[Operand]| list.iter().any(|x| rows.is_some_and(|rows| slice.sources(x).contains(&rows)));
     let later = f.ops().filter(|(at, _)| slice.reaches(site.at, *at)).find_map(|(_, op)| match &op.kind {
-        OpKind::Call(call) => match &call.effect {
-            Some(trip) => trip.effects.iter().find(|e| writes(e, table)).map(|e| e.span),
-            None => below(&call.targets),
-        },
-        OpKind::Let(Rvalue::Closure(inner, _)) => below(&[*inner]),
+        OpKind::Call(call) => {
+            let span = match &call.effect {
+                Some(trip) => trip.effects.iter().find(|e| writes(e, table)).map(|e| e.span),
+                None => below(&call.targets),
+            };
+            span.map(|span| Work { span, from_rows: given(&call.args) })
+        }
+        OpKind::Let(Rvalue::Closure(inner, list)) => below(&[*inner]).map(|span| Work { span, from_rows: given(list) }),
         _ => None,
     });
     if later.is_some() {
@@ -66,9 +97,10 @@ fn dependent_work(cx: &Context<'_>, lock: &Lock, site: Site, levels: u32) -> Opt
     callers.filter(|caller| cx.judged(caller.function)).find_map(|caller| dependent_work(cx, lock, *caller, levels - 1))
 }
 
-/// Whether the effect changes rows of the table.
+/// Whether the effect changes rows of the table. One that adds a row, or is refused if there is one, changes none.
 fn writes(effect: &Effect, table: &str) -> bool {
     let key = match &effect.kind {
+        EffectKind::Write(w) if w.safety == Safety::Unique => return false,
         EffectKind::Write(w) => return matches!(&w.resource, Resource::Table(name) if name == table),
         EffectKind::Acquire(a) if a.kind == LockKind::LeaseRow => &a.key,
         EffectKind::Release(x) if x.kind == LockKind::LeaseRow => &x.key,
@@ -79,8 +111,12 @@ fn writes(effect: &Effect, table: &str) -> bool {
     sql::table_of(key) == Some(table)
 }
 
-fn finding(cx: &Context<'_>, lock: &Lock, run: &Run, work: Span) -> Finding {
-    let span = if run.via.len() == 1 { lock.taken.effect.span } else { cx.op_span(run.site()) };
+/// One finding for one locking statement: at the call that gives it the pool or, where several do, at the statement.
+fn finding(cx: &Context<'_>, lock: &Lock, list: &[(Run, Work)]) -> Option<Finding> {
+    let (run, work) = list.first()?;
+    let work = work.span;
+    let own = run.via.len() == 1;
+    let span = if own || list.len() > 1 { lock.taken.effect.span } else { cx.op_span(run.site()) };
     let command = &lock.taken.effect.command;
     let on = if run.handle.kind == HandleKind::Pool { "on the pool" } else { "on a connection without BEGIN" };
     let mut f = Finding::new(
@@ -93,6 +129,11 @@ fn finding(cx: &Context<'_>, lock: &Lock, run: &Run, work: Span) -> Finding {
     f.confidence = cx.confidence(cx.certainty(&lock.taken));
     f.caret = "locked and unlocked here".into();
     f.label(lock.taken.effect.span, "the command");
+    if list.len() > 1 {
+        for (run, _) in list.iter().take(MAX_CALLERS) {
+            f.label(cx.op_span(run.site()), "called without a transaction");
+        }
+    }
     f.label(work, "written without the lock");
     f.help = "begin a transaction and run both statements on it, or read and write in one statement".into();
     f.step(Actor::A, span, format!("reads the rows {command}"));
@@ -100,5 +141,5 @@ fn finding(cx: &Context<'_>, lock: &Lock, run: &Run, work: Span) -> Finding {
     f.step(Actor::B, span, "reads and locks the same rows");
     f.step(Actor::A, work, "writes what it computed from its read");
     f.step(Actor::B, work, "overwrites it with what it computed from the same read");
-    f
+    Some(f)
 }
