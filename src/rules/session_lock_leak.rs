@@ -75,7 +75,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             findings.extend(lent::leaked(cx, index, &run, exits));
             continue;
         };
-        if database::called_on(cx.analyzer, function, connection, ENDS) {
+        if database::called_on(cx.analyzer, function, connection, ENDS) || kept_by_closer(cx, function, connection) {
             continue;
         }
         let released = exits.iter().any(|e| e.status == Status::Released);
@@ -117,6 +117,14 @@ fn cleaned_by_pool(cx: &Context<'_>) -> bool {
         }
         clean || (hook && frees())
     })
+}
+
+/// Whether the connection is a part of an object that closes it when it is dropped.
+fn kept_by_closer(cx: &Context<'_>, function: FunctionId, connection: Var) -> bool {
+    let ty = |var: &Var| cx.program.ty(function, &Operand::Var(*var, Use::Ref));
+    database::keepers(cx.analyzer, cx.program.function(function), connection)
+        .iter()
+        .any(|keeper| guards::closes(cx, &ty(keeper).path))
 }
 
 /// The variable of the connection if the function has checked it out of a pool, or of a transaction on such a connection.

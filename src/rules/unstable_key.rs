@@ -1,13 +1,14 @@
 //! `unstable-key`: processes that should exclude each other compute different keys, or a lock is released under another key.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::lock::{Decision, Lock, Pairing, Use, UseId};
 use crate::analysis::origin_call;
 use crate::analysis::summary::Relation;
 use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{Backend, CallValue, EffectKind, FunctionId, Piece, Value};
+use crate::ir::{Backend, CallValue, EffectKind, FunctionId, LockKind, Piece, Value};
 use crate::rule::{Context, Group, Rule};
+use crate::source::Span;
 
 /// The rule.
 pub const RULE: Rule = Rule {
@@ -19,23 +20,40 @@ pub const RULE: Rule = Rule {
 };
 
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
-    let mut found: BTreeMap<UseId, (usize, FunctionId, Cause)> = BTreeMap::new();
+    let mut found: BTreeMap<UseId, (usize, FunctionId, Made)> = BTreeMap::new();
     for (id, _) in cx.program.functions().filter(|(id, _)| cx.judged(*id) && cx.analyzer.relevant(*id)) {
         for reached in cx.analyzer.reached(id).iter() {
             let EffectKind::Acquire(acquire) = &reached.effect.kind else { continue };
+            // What a row is chosen by is what stands in it: nothing that a process makes up names a lock of rows.
+            if acquire.kind == LockKind::Row {
+                continue;
+            }
             let Some(index) = cx.locks.of(&reached.via, reached.origin.effect) else { continue };
             if cx.locks.locks[index].decision != Decision::Lock {
                 continue;
             }
             let key = cx.program.expanded(&cx.analyzer.comparable(id, &acquire.key));
-            if let Some(cause) = unstable(&key, 0).filter(|c| !c.registers() || by_hand(&cx.locks.locks[index])) {
+            if let Some(cause) = unstable(&key, 0).filter(|(c, _)| !c.registers() || by_hand(&cx.locks.locks[index])) {
                 found.insert((reached.via.clone(), reached.origin.effect), (index, id, cause));
             }
         }
     }
     let innermost = |id: &UseId| !(1..id.0.len()).any(|i| found.contains_key(&(id.0[i..].to_vec(), id.1)));
-    for (id, (index, _, cause)) in found.iter().filter(|(id, _)| innermost(id)) {
-        findings.push(another_key_each(cx, &cx.locks.locks[*index], id, *cause));
+    // One hash is one cause, however many locks are named by it.
+    let mut by_cause: BTreeMap<(Span, Cause), Vec<Place<'_>>> = BTreeMap::new();
+    for (id, (index, _, (cause, made))) in found.iter().filter(|(id, _)| innermost(id)) {
+        let place = stands_at(cx, &cx.locks.locks[*index], id);
+        by_cause.entry((made.unwrap_or(place), *cause)).or_default().push((place, id, *index));
+    }
+    for ((_, cause), mut list) in by_cause {
+        list.sort();
+        let (first, id, index) = list[0];
+        let mut f = another_key_each(cx, &cx.locks.locks[index], id, cause);
+        let others: BTreeSet<Span> = list.iter().map(|(place, ..)| *place).filter(|place| *place != first).collect();
+        for other in others.into_iter().take(MAX_PLACES) {
+            f.label(other, "and this key");
+        }
+        findings.push(f);
     }
     for lock in &cx.locks.locks {
         released_by_name(cx, lock, findings);
@@ -43,7 +61,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
 }
 
 /// Why two processes do not agree on a key.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Cause {
     /// A hash whose seed is random in each process.
     RandomSeed,
@@ -56,6 +74,15 @@ enum Cause {
     /// Made at random once per process.
     Random,
 }
+
+/// Why, and where the hash or address is made.
+type Made = (Cause, Option<Span>);
+
+/// Where a lock is taken, and which.
+type Place<'a> = (Span, &'a UseId, usize);
+
+/// Other places of one cause that are shown.
+const MAX_PLACES: usize = 8;
 
 impl Cause {
     /// Such a part is also in the keys by which processes register themselves.
@@ -71,19 +98,19 @@ fn by_hand(lock: &Lock) -> bool {
 }
 
 /// What makes the key another one in each process, if each of its possible values has such a part.
-fn unstable(key: &Value, depth: u32) -> Option<Cause> {
+fn unstable(key: &Value, depth: u32) -> Option<Made> {
     if depth > 8 {
         return None;
     }
     let any = |list: &[Value]| list.iter().find_map(|v| unstable(v, depth + 1));
     match key {
-        Value::PerProcess(_) => Some(Cause::Random),
+        Value::PerProcess(_) => Some((Cause::Random, None)),
         Value::Identity(what) => {
             let last = what.rsplit("::").next().unwrap_or(what);
             let parent = what.rsplit("::").nth(1).unwrap_or("");
             let own = matches!((parent, last), ("process" | "task", "id") | ("thread", "current"))
                 || matches!(last, "getpid" | "get_current_pid");
-            own.then_some(Cause::Process)
+            own.then_some((Cause::Process, None))
         }
         Value::Template(pieces) => pieces.iter().find_map(|p| match p {
             Piece::Hole(v) => unstable(v, depth + 1),
@@ -94,7 +121,7 @@ fn unstable(key: &Value, depth: u32) -> Option<Cause> {
             fields.iter().find_map(|(_, v)| unstable(v, depth + 1))
         }
         Value::Join(list) => {
-            let all: Option<Vec<Cause>> = list.iter().map(|v| unstable(v, depth + 1)).collect();
+            let all: Option<Vec<Made>> = list.iter().map(|v| unstable(v, depth + 1)).collect();
             all.and_then(|causes| causes.first().copied())
         }
         Value::Call(call) => called(call, depth),
@@ -102,13 +129,13 @@ fn unstable(key: &Value, depth: u32) -> Option<Cause> {
     }
 }
 
-fn called(call: &CallValue, depth: u32) -> Option<Cause> {
+fn called(call: &CallValue, depth: u32) -> Option<Made> {
     let (head, last) = call.name.rsplit_once("::").unwrap_or(("", call.name.as_str()));
     match last {
-        ".finish" | ".hash_one" | ".finish_ext" => hasher(call.args.first()?, 0),
+        ".finish" | ".hash_one" | ".finish_ext" => hasher(call.args.first()?, 0).map(|cause| (cause, call.at.0)),
         // `Arc::as_ptr(&x)`: what an address is for one process it is for no other.
-        "as_ptr" if matches!(head.rsplit("::").next(), Some("Arc" | "Rc")) => Some(Cause::Address),
-        "addr_of!" | "from_ref" if head.ends_with("ptr") => Some(Cause::Address),
+        "as_ptr" if matches!(head.rsplit("::").next(), Some("Arc" | "Rc")) => Some((Cause::Address, call.at.0)),
+        "addr_of!" | "from_ref" if head.ends_with("ptr") => Some((Cause::Address, call.at.0)),
         // What keeps the difference: conversions, arithmetic, another hash over it.
         _ if KEEPS.contains(&last)
             || head.starts_with("sql") && matches!(last, "hashtext" | "hashtextextended" | "cast") =>
@@ -171,9 +198,14 @@ fn hasher(value: &Value, depth: u32) -> Option<Cause> {
     }
 }
 
+/// Where the finding stands: the command, or the call that gives it the key.
+fn stands_at(cx: &Context<'_>, lock: &Lock, id: &UseId) -> Span {
+    if *id == lock.taken.id { cx.place(&lock.taken) } else { cx.op_span(id.0[0]) }
+}
+
 fn another_key_each(cx: &Context<'_>, lock: &Lock, id: &UseId, cause: Cause) -> Finding {
     let own = *id == lock.taken.id;
-    let span = if own { cx.place(&lock.taken) } else { cx.op_span(id.0[0]) };
+    let span = stands_at(cx, lock, id);
     let command = &lock.taken.effect.command;
     let message = match cause {
         Cause::RandomSeed => {

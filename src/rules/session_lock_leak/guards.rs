@@ -37,10 +37,7 @@ pub(super) fn let_go(
     if cx.program.drop_of(&path).is_some_and(|drop| queues(cx, drop)) {
         return None;
     }
-    let ends = |id: FunctionId| cx.program.function(id).calls().any(|(_, _, call)| ENDS.contains(&call.name()));
-    if cx.program.drop_of(&path).is_some_and(|drop| {
-        ends(drop) || cx.program.functions().any(|(id, _)| cx.analyzer.item(id) == drop && ends(id))
-    }) {
+    if closes(cx, &path) {
         return None;
     }
     let outside: Vec<&Leaving> = all
@@ -60,6 +57,14 @@ pub(super) fn let_go(
         cx.program.function(function).public || outside.iter().any(|e| cx.program.function(e.function).public);
     let name = path.rsplit("::").next().unwrap_or(&path).to_string();
     (!drops.is_empty() || !used && offered).then_some(LetGo { name, drops })
+}
+
+/// Whether dropping an object of the type closes the connection that it keeps, or takes it from the pool.
+pub(super) fn closes(cx: &Context<'_>, path: &str) -> bool {
+    let ends = |id: FunctionId| cx.program.function(id).calls().any(|(_, _, call)| ENDS.contains(&call.name()));
+    cx.program.drop_of(path).is_some_and(|drop| {
+        ends(drop) || cx.program.functions().any(|(id, _)| cx.analyzer.item(id) == drop && ends(id))
+    })
 }
 
 /// Whether a `Drop` tells somebody else to unlock: a message to the task that has the connection, or a task of its own.
