@@ -257,7 +257,7 @@ impl Entry {
         let lease = matches!(acquire.kind, LockKind::Lease | LockKind::LeaseRow);
         if lease {
             self.ttl.push(describe::ttl(cx, member, acquire));
-            self.token.push(describe::token(cx, taker.function, acquire));
+            self.token.push(describe::owner(cx, member, acquire));
         }
         let releases = lock.releases.keys().map(|i| &cx.locks.releases[*i]);
         self.releases.extend(releases.filter(|used| keys::concern(cx, used, taker)).filter_map(|used| step(cx, used)));

@@ -322,11 +322,16 @@ fn pairing(a: &Analyzer<'_>, x: &Use, y: &Use) -> Option<Pairing> {
     if stored(a, x, y) || stored(a, y, x) {
         return Some(Pairing::Template);
     }
-    if a.relate(&x.key, &y.key) != Relation::Must {
-        return None;
-    }
-    if strong(&x.key) && strong(&y.key) {
+    let strong = strong(&x.key) && strong(&y.key);
+    let same = a.relate(&x.key, &y.key) == Relation::Must;
+    // The holes of a row's key are of columns: another function's parameter may be of another one.
+    let lease = matches!(&x.effect.kind, EffectKind::Acquire(acquire) if acquire.kind == LockKind::Lease);
+    let abroad = || a.relate(&a.program.abroad(&x.key), &a.program.abroad(&y.key));
+    if strong && (same || (lease && x.function != y.function && abroad() == Relation::Must)) {
         return Some(Pairing::Template);
+    }
+    if !same {
+        return None;
     }
     if x.function == y.function {
         return Some(Pairing::Template);

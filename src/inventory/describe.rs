@@ -39,7 +39,10 @@ fn expiry(cx: &Context<'_>, function: FunctionId, ttl: &Ttl) -> String {
     }
     match ttl {
         Ttl::Never => "none".to_owned(),
-        Ttl::Unknown => "not seen".to_owned(),
+        Ttl::Unknown => UNSEEN.to_owned(),
+        Ttl::After(Value::Path(path), _) if path.starts_with("sql::column::") => {
+            format!("column `{}`", path.trim_start_matches("sql::column::"))
+        }
         Ttl::Managed => "kept by the service".to_owned(),
         Ttl::After(value, unit) => {
             let unit = match unit {
@@ -68,8 +71,30 @@ fn time(ns: u128) -> String {
     }
 }
 
-/// What tells one holder from another.
-pub(super) fn token(cx: &Context<'_>, function: FunctionId, acquire: &Acquire) -> String {
+/// What tells one holder from another: what is stored, or where that is not seen, what later steps compare.
+pub(super) fn owner(cx: &Context<'_>, member: &Member<'_>, acquire: &Acquire) -> String {
+    let stored = token(cx, member.taker.function, acquire);
+    if stored != UNSEEN {
+        return stored;
+    }
+    let releases = member.lock.releases.keys().map(|i| &cx.locks.releases[*i]);
+    let steps = releases.chain(member.lock.prolongs.keys().map(|i| &cx.locks.prolongs[*i]));
+    let compared = steps.filter(|used| cx.judged(used.function)).find_map(|used| {
+        let check = match &used.effect.kind {
+            EffectKind::Release(release) => &release.check,
+            EffectKind::Renew(renew) => &renew.check,
+            _ => return None,
+        };
+        let OwnerCheck::Token(value) = check else { return None };
+        Some(cx.show(used.function, value)).filter(|shown| shown != "..")
+    });
+    compared.map_or(stored, |shown| format!("later steps compare `{}`", shown.trim_matches(['{', '}'])))
+}
+
+/// What is shown for a fact that is not known.
+const UNSEEN: &str = "not seen";
+
+fn token(cx: &Context<'_>, function: FunctionId, acquire: &Acquire) -> String {
     let token = cx.analyzer.comparable(function, &acquire.token);
     let token = match token {
         Value::TypeField(..) => cx.program.expanded(&token),
@@ -91,7 +116,7 @@ pub(super) fn token(cx: &Context<'_>, function: FunctionId, acquire: &Acquire) -
         return format!("names the process or host ({what})");
     }
     match &token {
-        Value::Const(Lit::Unit) | Value::Unknown => "not seen".to_owned(),
+        Value::Const(Lit::Unit) | Value::Unknown => UNSEEN.to_owned(),
         Value::Const(_) | Value::Path(_) => format!("constant `{}`", cx.show(function, &token)),
         Value::Param(_) | Value::Field(..) => {
             format!("given: `{}`", cx.show(function, &token).trim_matches(['{', '}']))

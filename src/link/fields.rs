@@ -300,12 +300,8 @@ impl Program {
     /// Both values absolute; parameters of two functions are not the same because their numbers are.
     fn one_frame(&self, a: (FunctionId, &Value), b: (FunctionId, &Value)) -> (Value, Value) {
         let (x, y) = (self.absolute_of(a.0, a.1), self.absolute_of(b.0, b.1));
-        if a.0 == b.0 { (x, y) } else { (rewrite(&x, leaf::FRAME, &foreign), rewrite(&y, leaf::FRAME, &foreign)) }
+        if a.0 == b.0 { (x, y) } else { (self.abroad(&x), self.abroad(&y)) }
     }
-}
-
-fn foreign(leaf: &Value) -> Option<Value> {
-    matches!(leaf, Value::Param(_)).then_some(Value::Unknown)
 }
 
 fn var_exists(function: Option<&Function>, var: u32) -> bool {

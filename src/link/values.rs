@@ -430,6 +430,11 @@ impl Program {
         })
     }
 
+    /// A value for comparison with one of another function: parameters are not the same because their numbers are.
+    pub fn abroad(&self, value: &Value) -> Value {
+        rewrite(value, leaf::FRAME, &|leaf| matches!(leaf, Value::Param(_)).then_some(Value::Unknown))
+    }
+
     /// A value in which parameters of `f` itself were [`Program::frozen`], back in the terms of `f`.
     pub fn thawed(&self, f: FunctionId, value: &Value) -> Value {
         let params = &self.function(f).params;

@@ -183,6 +183,8 @@ fn interval(e: &Expr, value: &dyn Fn(&Expr) -> Value) -> Ttl {
             v @ Value::Const(Lit::Duration(_)) => Ttl::After(v, TimeUnit::Duration),
             _ => Ttl::Unknown,
         },
+        // Each row says how long it may be held.
+        ExprKind::Column(_) => Ttl::After(value(e.bare()), TimeUnit::Duration),
         _ => Ttl::Unknown,
     }
 }
