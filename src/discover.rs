@@ -47,8 +47,10 @@ impl Request {
     pub fn use_models(&mut self, models: &Models) {
         self.words = crate::model::words_of(models);
         // Every package sleeps and sends: only crates that reach a store make a package interesting.
-        let stores =
-            |file: &&crate::model::File| matches!(file.head.protocol, Protocol::Redis | Protocol::Sql | Protocol::Lock);
+        let stores = |file: &&crate::model::File| {
+            let store = matches!(file.head.protocol, Protocol::Redis | Protocol::Sql | Protocol::Lock);
+            store || file.head.backend.is_some()
+        };
         let names = models.files.iter().filter(stores).flat_map(|file| {
             let roots = file.head.names.0.iter().filter_map(|name| name.split("::").next());
             std::iter::once(file.head.krate.as_str()).chain(roots)

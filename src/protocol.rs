@@ -41,6 +41,7 @@ pub fn words() -> impl Iterator<Item = (&'static str, Reach)> {
     let groups = [
         (Reach::Everywhere, redis::TELLING_WORDS),
         (Reach::Everywhere, SQL_TELLING_WORDS),
+        (Reach::Everywhere, lock::consul::TELLING_WORDS),
         (Reach::Clients, redis::WORDS),
         (Reach::Clients, SQL_WORDS),
         (Reach::Clients, COMMON_WORDS),

@@ -14,6 +14,8 @@ const BUILTIN: &[(&str, &str)] = &[
     ("async_redis_lock.toml", include_str!("../../rules/models/async_redis_lock.toml")),
     ("async_std.toml", include_str!("../../rules/models/async_std.toml")),
     ("aws_sdk.toml", include_str!("../../rules/models/aws_sdk.toml")),
+    ("aws_sdk_dynamodb.toml", include_str!("../../rules/models/aws_sdk_dynamodb.toml")),
+    ("aws_sdk_s3.toml", include_str!("../../rules/models/aws_sdk_s3.toml")),
     ("consul.toml", include_str!("../../rules/models/consul.toml")),
     ("deadpool_postgres.toml", include_str!("../../rules/models/deadpool_postgres.toml")),
     ("diesel.toml", include_str!("../../rules/models/diesel.toml")),

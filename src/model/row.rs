@@ -92,6 +92,8 @@ pub enum Role {
     ExternalStart,
     /// Adds an idempotency key or precondition to an external effect under construction.
     Idempotency,
+    /// Sets what `what` names in a request under construction, to `value`; with a name of its own at `key`.
+    Setting,
     /// Names the target (`value`) of an external effect under construction.
     ExternalTarget,
     /// Reads the store, the key at `key`.
@@ -382,7 +384,7 @@ pub struct Spec {
     pub runs: Option<Place>,
     /// Position of the script text.
     pub script: Option<Place>,
-    /// Position of a closure or future.
+    /// Position of a closure or future, or of what is sent.
     pub body: Option<Place>,
     /// Position of a value (parameter, Duration, target).
     pub value: Option<Place>,

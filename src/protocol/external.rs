@@ -1,7 +1,6 @@
 //! Effects outside every store that could refuse them: HTTP, mail, payments, publishing, object stores, processes.
 
-use super::lock::consul::{self, Request};
-use super::lock::object;
+use super::lock::{consul, dynamo, object};
 use super::{Outcome, Site};
 use crate::ir::{Atomicity, CallValue, Effect, EffectKind, External, Handle, RoundTrip, Value};
 use crate::model::Role;
@@ -12,6 +11,36 @@ const KEYS: &[&str] = &["if-match", "if-none-match"];
 /// Names of fields that do the same in a body, letters and digits only.
 const BODY_KEYS: &[&str] =
     &["idempotencykey", "idempotencytoken", "clienttoken", "clientrequesttoken", "dedupkey", "deduplicationid"];
+
+/// A request as far as it could be read: what its builder was told.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// `HTTP PUT`, `object PUT`, `DynamoDB put`
+    pub method: String,
+    /// URL, name of the object, table.
+    pub url: Option<Value>,
+    /// Parameters added by builder calls: lists of pairs.
+    pub parameters: Vec<Value>,
+    /// Body.
+    pub body: Option<Value>,
+    /// Other settings, the first one first.
+    pub settings: Vec<Setting>,
+}
+
+/// A setting of a request.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// What is set, as the row says: `if-match`, `condition`.
+    pub what: String,
+    /// The name that is given with the value.
+    pub name: Option<Value>,
+    /// The value.
+    pub value: Value,
+    /// It may be left out.
+    pub conditional: bool,
+    /// The value is an `Option`.
+    pub optional: bool,
+}
 
 /// A call that matched a row of this protocol.
 pub fn call(site: &Site<'_>) -> Outcome {
@@ -46,17 +75,30 @@ pub fn call(site: &Site<'_>) -> Outcome {
     let command = external.what.clone();
     request.method = external.what.clone();
     request.url = Some(external.target.clone());
-    let mode = site.value_at(&site.row.token);
-    let locks = object::effect(site, &external.what, &external.target, mode.as_ref());
-    let (kind, reply) = consul::request(&request).unwrap_or((EffectKind::External(external), None));
-    let (lock, reply) = match locks {
-        Some((lock, reply)) => (Some(lock), Some(reply)),
-        None => (None, reply),
+    request.body = site.value_at(&site.row.body).or(request.body);
+    request.settings.reverse();
+    let stored = match site.models.file(site.row).head.backend.as_deref() {
+        Some("object-store") => {
+            let mode = site.value_at(&site.row.token);
+            object::effects(&request, mode.as_ref()).map(|(kinds, reply)| (kinds, Some(reply)))
+        }
+        Some("dynamo-db") => dynamo::effects(&request),
+        _ => None,
+    };
+    let asks = matches!(external.what.as_str(), "object GET" | "DynamoDB get");
+    let (kinds, reply) = match stored {
+        Some((kinds, reply)) if asks => (kinds, reply),
+        Some((kinds, reply)) => (kinds.into_iter().chain([EffectKind::External(external)]).collect(), reply),
+        None if asks => return Outcome::Silent,
+        None => {
+            let (kind, reply) = consul::request(&request).unwrap_or((EffectKind::External(external), None));
+            (vec![kind], reply)
+        }
     };
     let effect = |kind| Effect { span, command: command.clone(), kind, conditional: false };
     Outcome::Effect(Box::new(RoundTrip {
         handle: Handle::unknown(),
-        effects: lock.into_iter().chain([kind]).map(effect).collect(),
+        effects: kinds.into_iter().map(effect).collect(),
         atomicity: Atomicity::Single,
         reply,
         certainty: site.certainty,
@@ -99,8 +141,17 @@ fn follow(
                 }
                 Role::Idempotency => {
                     let named = arg(&found.row.key).is_none_or(|name| is_key(&name));
+                    let value = arg(&found.row.value);
+                    if let (Some(what), Some(value)) = (&found.row.what, &value) {
+                        request.settings.push(setting(what, call, arg(&found.row.key), value.clone()));
+                    }
                     if named {
-                        external.idempotency = arg(&found.row.value);
+                        external.idempotency = value;
+                    }
+                }
+                Role::Setting => {
+                    if let (Some(what), Some(value)) = (&found.row.what, arg(&found.row.value)) {
+                        request.settings.push(setting(what, call, arg(&found.row.key), value));
                     }
                 }
                 Role::ExternalTarget => external.target = arg(&found.row.value).unwrap_or(Value::Unknown),
@@ -114,6 +165,11 @@ fn follow(
         }
         next = receiver(call);
     }
+}
+
+fn setting(what: &str, call: &CallValue, name: Option<Value>, value: Value) -> Setting {
+    let optional = call.name.starts_with(".set_");
+    Setting { what: what.to_owned(), name, value, conditional: call.conditional, optional }
 }
 
 fn receiver(call: &CallValue) -> Option<&Value> {

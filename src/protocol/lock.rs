@@ -3,9 +3,11 @@
 
 mod access;
 pub mod consul;
+pub mod dynamo;
 mod etcd;
 mod kube;
 pub mod object;
+mod store;
 mod zookeeper;
 
 pub use access::access;

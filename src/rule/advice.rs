@@ -45,6 +45,8 @@ pub fn checked_renewal(backend: Backend, key: &str) -> String {
         Backend::Consul => "renew the session (`PUT /v1/session/renew/<id>`), and stop the work when it answers 404".into(),
         Backend::Nats => format!("prolong only what you wrote: `update(\"{key}\", value, revision)`, and stop the work when it fails"),
         Backend::Kubernetes => format!("send `metadata.resourceVersion` of the lease `{key}` that was read with the patch, or `replace` the object that was read, and stop the work on 409"),
+        Backend::ObjectStore => format!("put `{key}` only over the version that you wrote (`if_match(etag)`, `PutMode::Update(version)`), and stop the work when the store refuses"),
+        Backend::DynamoDb => "prolong under a condition on the version or owner that you wrote (`condition_expression(\"owner = :me\")`), and stop the work when it fails".into(),
         Backend::Sql | Backend::Postgres | Backend::MySql | Backend::SqlServer => format!(
             "name the holder in the same statement: store a token made for each claim in the row of `{}`, prolong it `WHERE <key> = .. AND <token column> = <this claim's token>`, and stop the work when no row was updated",
             table(key)
@@ -63,6 +65,12 @@ pub fn atomic_take(backend: Backend, key: &str) -> String {
             format!(
                 "take it with a session (`PUT /v1/kv/{key}?acquire=<session>`) or `cas=0`, and go on only if the body is `true`"
             )
+        }
+        Backend::ObjectStore => format!(
+            "create `{key}` only if it is absent (`if_none_match(\"*\")`, `PutMode::Create`), or put it over the version that was read (`if_match(etag)`)"
+        ),
+        Backend::DynamoDb => {
+            "put it under a condition (`attribute_not_exists(..)`), and go on only if the condition held".into()
         }
         Backend::Nats => format!("take it by `create(\"{key}\", ..)`, which fails where the key exists"),
         Backend::Kubernetes => format!(

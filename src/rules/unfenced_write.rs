@@ -7,7 +7,7 @@ use super::{needless_lock, redlock_correctness, weak_fence};
 use crate::analysis::lock::{Decision, Lock, show_resource, words};
 use crate::analysis::summary::{Observation, Relation};
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::ir::{AcquireForm, Atomicity, EffectKind, LockKind, Resource, Safety, Value, Write};
+use crate::ir::{AcquireForm, Atomicity, Backend, EffectKind, LockKind, Resource, Safety, Value, Write};
 use crate::protocol::sql::table_of;
 use crate::rule::section::Covered;
 use crate::rule::{Context, Group, Rule};
@@ -95,6 +95,10 @@ const REMOVES: &[&str] = &[
 fn unsafe_write<'o>(cx: &Context<'_>, o: &'o Observation) -> Option<&'o Write> {
     let EffectKind::Write(write) = &o.effect.kind else { return None };
     if o.relation == Relation::Must || removes(write) && !ends_lease_row(o, write) {
+        return None;
+    }
+    // An object that is put whatever is there is an effect that no store refuses (see `unfenceable-effect`).
+    if matches!(write.resource, Resource::Key(Backend::ObjectStore, _)) {
         return None;
     }
     let on_key = matches!(write.resource, Resource::Key(..));

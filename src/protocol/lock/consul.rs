@@ -3,6 +3,7 @@
 //! `PUT /v1/kv/K?acquire=S` answers 200 either way, with `true` or `false` in the body; `PUT /v1/session/renew/S` answers 404 once
 //! the session is gone; a session without a TTL ends only with its node (Consul API, "KV Store" and "Session").
 
+use super::super::external::Request;
 use super::access::RESPONSE;
 use crate::ir::{
     Acquire, AcquireForm, Backend, EffectKind, Grant, Lit, LockKind, OwnerCheck, Piece, Release, Renew, Reply,
@@ -10,21 +11,10 @@ use crate::ir::{
 };
 
 const BACKEND: Backend = Backend::Consul;
+/// Parts of URLs that nothing else is called by, for the text search.
+pub const TELLING_WORDS: &[&str] = &["v1/session/create", "v1/session/renew", "v1/kv/"];
 /// Stands for a hole in a URL that is read as text, followed by its number and itself again.
 const HOLE: char = '\u{1}';
-
-/// An HTTP request as far as it could be read.
-#[derive(Clone, Debug, Default)]
-pub struct Request {
-    /// `HTTP PUT`
-    pub method: String,
-    /// URL.
-    pub url: Option<Value>,
-    /// Parameters added by builder calls: lists of pairs.
-    pub parameters: Vec<Value>,
-    /// Body.
-    pub body: Option<Value>,
-}
 
 /// What a request does if it goes to the key-value store or the sessions of Consul.
 pub fn request(request: &Request) -> Option<(EffectKind, Option<Reply>)> {

@@ -1,50 +1,85 @@
-//! Objects of a store as locks: created only if nothing has the name, deleted to give it back (`object_store::PutMode::Create`;
-//! Amazon S3 User Guide, "Conditional requests": `If-None-Match: *`). A store expires nothing by itself within a lease's time.
+//! Objects of a store as locks: created only if nothing has the name, replaced or deleted under a condition
+//! (`object_store::PutMode`; Amazon S3 User Guide, "Conditional requests"; Google Cloud Storage, "Request preconditions").
 
-use super::super::Site;
-use crate::ir::{
-    Acquire, AcquireForm, Backend, EffectKind, LockKind, OwnerCheck, Piece, Release, Reply, Shape, Ttl, Value,
-};
+use super::super::external::Request;
+use super::store::{self, Condition};
+use crate::ir::{Backend, EffectKind, Lit, Reply, Resource, Shape, Value};
 
-/// What a call on an object store does to a lock under that name, beside what it writes. `mode` decides a write.
-pub fn effect(site: &Site<'_>, what: &str, target: &Value, mode: Option<&Value>) -> Option<(EffectKind, Reply)> {
-    if site.models.file(site.row).head.backend.as_deref() != Some("object-store") {
-        return None;
-    }
-    let key = name(target);
+const BACKEND: Backend = Backend::ObjectStore;
+
+/// What a call on an object store does to a lock under that name, beside what it writes. `mode` decides a write of
+/// `object_store`; other clients set headers.
+pub fn effects(request: &Request, mode: Option<&Value>) -> Option<(Vec<EffectKind>, Reply)> {
+    let key = name(request.url.as_ref()?);
     // A name that is made anew excludes nobody.
-    if is_fresh(&key) {
+    if store::is_fresh(&key) {
         return None;
     }
-    let reply = Reply { held: Shape::Unknown.ok(), lost: Shape::err(), failed: Shape::err() };
-    let (backend, kind) = (Backend::ObjectStore, LockKind::Lease);
-    match what {
-        "object PUT" if mode.is_some_and(creates) => {
-            let acquire = Acquire {
-                backend,
-                kind,
-                form: AcquireForm::SetIfAbsent,
-                key,
-                token: Value::Unknown,
-                ttl: Ttl::Never,
-                blocking: false,
-            };
-            Some((EffectKind::Acquire(acquire), reply))
+    let condition = match mode {
+        Some(mode) => moded(mode),
+        None => headed(request),
+    };
+    let effects = match request.method.as_str() {
+        "object PUT" => store::put(BACKEND, key, request.body.as_ref(), &condition),
+        "object DELETE" => vec![store::release(BACKEND, key, &condition)],
+        "object GET" => vec![EffectKind::Read(Resource::Key(BACKEND, key))],
+        _ => return None,
+    };
+    Some((effects, Reply { held: Shape::Unknown.ok(), lost: Shape::err(), failed: Shape::err() }))
+}
+
+/// `PutMode::Create`, `PutMode::Update(version)`, alone, converted or in options.
+fn moded(mode: &Value) -> Condition {
+    match mode {
+        Value::Path(path) if path.ends_with("PutMode::Create") => Condition::Absent,
+        Value::Path(path) if path.ends_with("PutMode::Overwrite") => Condition::None,
+        Value::Aggregate(path, fields) if path.ends_with("PutMode::Update") => {
+            fields.first().map_or(Condition::Unknown, |(_, version)| Condition::Is(version.clone()))
         }
-        "object DELETE" => {
-            Some((EffectKind::Release(Release { backend, kind, key, check: OwnerCheck::None, all: false }), reply))
+        Value::Aggregate(_, fields) => match fields.iter().find(|(name, _)| name == "mode") {
+            Some((_, mode)) => moded(mode),
+            None => Condition::Unknown,
+        },
+        Value::Call(call) => {
+            let known = call.args.iter().map(moded).find(|c| *c != Condition::Unknown);
+            known.unwrap_or(Condition::Unknown)
         }
-        _ => None,
+        _ => Condition::Unknown,
     }
 }
 
-/// `PutMode::Create`, alone, converted or in options.
-fn creates(mode: &Value) -> bool {
-    match mode {
-        Value::Path(path) => path.ends_with("PutMode::Create"),
-        Value::Call(call) => call.args.iter().any(creates),
-        Value::Aggregate(_, fields) => fields.iter().any(|(_, value)| creates(value)),
-        _ => false,
+/// The preconditions that a request's builder sets.
+fn headed(request: &Request) -> Condition {
+    let mut condition = Condition::None;
+    for setting in &request.settings {
+        let value = some(&setting.value);
+        let next = match setting.what.as_str() {
+            "if-none-match" if value.as_str() == Some("*") => Condition::Absent,
+            "if-not-exists" if *value == Value::Const(Lit::Bool(true)) => Condition::Absent,
+            "if-generation" if value.as_int() == Some(0) => Condition::Absent,
+            "if-match" | "if-generation" => Condition::Is(value.clone()),
+            "if-none-match" | "if-not-exists" => Condition::Unknown,
+            _ => continue,
+        };
+        // A value that may be absent, or a step that may be left out, compares nothing then.
+        let open = setting.conditional || value == &setting.value && setting.optional && !known(value);
+        condition = if open { Condition::Unknown } else { next };
+    }
+    condition
+}
+
+fn known(value: &Value) -> bool {
+    matches!(value, Value::Const(_))
+}
+
+/// What is in `Some(..)`.
+fn some(value: &Value) -> &Value {
+    match value {
+        Value::Aggregate(path, fields) if path.rsplit("::").next() == Some("Some") && fields.len() == 1 => &fields[0].1,
+        Value::Call(call) if matches!(call.name.as_str(), ".to_string" | ".to_owned" | ".into") && call.args.len() == 1 => {
+            some(&call.args[0])
+        }
+        other => other,
     }
 }
 
@@ -53,14 +88,5 @@ fn name(target: &Value) -> Value {
     match target {
         Value::Call(call) if call.args.len() == 1 && call.name.contains("Path::") => call.args[0].clone(),
         other => other.clone(),
-    }
-}
-
-fn is_fresh(value: &Value) -> bool {
-    match value {
-        Value::Fresh(_) | Value::Clock { .. } | Value::Unknown => true,
-        Value::Template(pieces) => pieces.iter().any(|piece| matches!(piece, Piece::Hole(hole) if is_fresh(hole))),
-        Value::Call(call) => call.args.iter().any(is_fresh),
-        _ => false,
     }
 }
