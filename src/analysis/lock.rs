@@ -248,6 +248,17 @@ impl Locks {
         if acquire.form == AcquireForm::LockApi || acquire.kind != LockKind::Lease {
             return (Decision::Lock, "lock API");
         }
+        if compares_revisions(acquire) {
+            if !named_lock(a, lock, acquire) {
+                return (
+                    Decision::Claim,
+                    "a value that is created and replaced under conditions, and no name says lock",
+                );
+            }
+            if !lock.prolongs.is_empty() {
+                return (Decision::Lock, "renewed, and the names say lock");
+            }
+        }
         if evidence.carried.contains(&index) {
             return (Decision::Lock, "guard type");
         }
@@ -292,6 +303,16 @@ impl Locks {
         }
         (Decision::Claim, "no release on a succeeding path, no renewal, no owner check")
     }
+}
+
+/// Stores that compare a revision keep documents, registers and counters in the same way as locks: created if absent, replaced
+/// if unchanged, deleted. Only names tell them apart.
+fn compares_revisions(acquire: &Acquire) -> bool {
+    matches!(acquire.backend, Backend::Nats | Backend::ObjectStore | Backend::DynamoDb)
+}
+
+fn named_lock(a: &Analyzer<'_>, lock: &Lock, acquire: &Acquire) -> bool {
+    lockish(a, lock.taken.function) || lockish_key(&lock.taken.key) || lockish_key(&acquire.key)
 }
 
 /// Whether a renewal is of the lease or session that the lock is bound to: there its id is the lock's owner.

@@ -29,6 +29,18 @@ pub fn call(site: &Site<'_>) -> Outcome {
     };
     let key = || site.value_at(&site.row.key).unwrap_or(Value::Unknown);
     let effects = match site.row.role {
+        // A number that is counted up is a counter, which nobody holds.
+        Role::LockAcquire if backend == Backend::Nats && content(site).is_some_and(|value| store::counted(&value)) => {
+            let values = content(site).into_iter().collect();
+            let resource = Resource::Key(backend, key());
+            vec![EffectKind::Write(Write::new(resource, "create", Safety::Unique, values, None))]
+        }
+        Role::LockRenew if site.row.value.is_some() => store::put(
+            backend,
+            lock_key(key()).0,
+            content(site).as_ref(),
+            &store::Condition::Is(site.value_at(&site.row.token).unwrap_or(Value::Unknown)),
+        ),
         Role::LockAcquire => {
             let mut acquire = api_acquire(site, backend, kind);
             acquire.ttl = lease_ttl(site);
@@ -86,6 +98,11 @@ pub fn call(site: &Site<'_>) -> Outcome {
     let lock = effects.iter().any(EffectKind::is_lock);
     let effects = effects.into_iter().map(|kind| (site.span, kind)).collect();
     finish(site, effects, lock.then(|| reply(site)).flatten())
+}
+
+/// What is stored.
+fn content(site: &Site<'_>) -> Option<Value> {
+    site.value_at(if site.row.role == Role::LockAcquire { &site.row.token } else { &site.row.value })
 }
 
 fn finish(site: &Site<'_>, kinds: Vec<(Span, EffectKind)>, reply: Option<Reply>) -> Outcome {

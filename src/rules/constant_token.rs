@@ -3,7 +3,7 @@
 use crate::analysis::lock::{Decision, Lock, Pairing, words};
 use crate::analysis::summary::{Observation, Relation};
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::ir::{EffectKind, FunctionId, LockKind, OwnerCheck, Piece, Site, Ty, Value};
+use crate::ir::{Backend, EffectKind, FunctionId, LockKind, OwnerCheck, Piece, Site, Ty, Value};
 use crate::rule::{Context, Group, Rule};
 
 /// The rule.
@@ -22,10 +22,14 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         if lock.decision != Decision::Lock || acquire.kind != LockKind::Lease || !by_hand || replaced(cx, index) {
             continue;
         }
+        if !value_proves(cx, lock) {
+            continue;
+        }
         let own = (lock.taken.function, lock.taken.site(), acquire.token.clone());
         let seen = std::iter::once(own).chain(tokens(cx, index));
         if let Some((function, site, token, what)) = seen
             .into_iter()
+            .filter(|(_, _, token)| !(acquire.backend == Backend::Kubernetes && names_host(token, 0)))
             .find_map(|(f, site, token)| weak(&token, &acquire.key, 0).map(|what| (f, site, token, what)))
         {
             findings.push(finding(cx, lock, function, site, &token, what));
@@ -37,6 +41,17 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             findings.push(f);
         }
     }
+}
+
+/// Whether anything could tell the owner by the value: a store that compares revisions proves ownership by those, unless a
+/// comparison of the value stands beside.
+fn value_proves(cx: &Context<'_>, lock: &Lock) -> bool {
+    let by_revision =
+        lock.acquire().is_some_and(|a| matches!(a.backend, Backend::Nats | Backend::ObjectStore | Backend::DynamoDb));
+    let token = |check: &OwnerCheck| matches!(check, OwnerCheck::Token(_));
+    let release = |r: &usize| matches!(&cx.locks.releases[*r].effect.kind, EffectKind::Release(r) if token(&r.check));
+    let renewal = |p: &usize| matches!(&cx.locks.prolongs[*p].effect.kind, EffectKind::Renew(r) if token(&r.check));
+    !by_revision || lock.releases.keys().any(release) || lock.prolongs.keys().any(renewal)
 }
 
 /// The holder puts its result in the place of the value: that says how far the work is, and not whose it is.
@@ -98,6 +113,18 @@ fn names_user(cx: &Context<'_>, function: FunctionId, token: &Value, depth: u32)
                 }
         }
         Value::TypeField(ty, name) => user(name) || user(cx.program.field_ty(function, &Ty::path(&**ty), name).last()),
+        _ => false,
+    }
+}
+
+/// The name of the host: of a pod, which is one candidate.
+fn names_host(token: &Value, depth: u32) -> bool {
+    match token {
+        Value::Identity(_) | Value::Env(_) => true,
+        Value::Call(call) => {
+            call.name.starts_with("hostname::")
+                || depth < 6 && call.args.first().is_some_and(|inner| names_host(inner, depth + 1))
+        }
         _ => false,
     }
 }

@@ -72,7 +72,8 @@ fn compared_only(request: &Request, name: Option<&Value>) -> bool {
 
 /// The `:names` in an expression.
 fn places(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':' || c == '#')).filter(|w| w.starts_with(':'))
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':' || c == '#'))
+        .filter(|w| w.starts_with(':'))
 }
 
 /// The constant text of an expression, holes left out.
@@ -115,9 +116,10 @@ fn overdue(request: &Request) -> Option<Overdue> {
             (">" | ">=", true, false) => (w[2], w[0]),
             _ => return None,
         };
-        let sent = request.settings.iter().find(|s| {
-            s.what == "value" && s.name.as_ref().and_then(Value::as_str) == Some(place)
-        })?;
+        let sent = request
+            .settings
+            .iter()
+            .find(|s| s.what == "value" && s.name.as_ref().and_then(Value::as_str) == Some(place))?;
         let column = attribute_name(request, column);
         if !store::names_time(&column) {
             return None;
@@ -129,9 +131,7 @@ fn overdue(request: &Request) -> Option<Overdue> {
 
 /// The attribute that a name in an expression stands for: `#until`.
 fn attribute_name(request: &Request, name: &str) -> String {
-    let given = |s: &&Setting| {
-        s.what == "name" && s.name.as_ref().and_then(Value::as_str) == Some(name)
-    };
+    let given = |s: &&Setting| s.what == "name" && s.name.as_ref().and_then(Value::as_str) == Some(name);
     let found = request.settings.iter().find(given).and_then(|s| s.value.as_str());
     found.unwrap_or(name).to_owned()
 }

@@ -76,7 +76,9 @@ fn known(value: &Value) -> bool {
 fn some(value: &Value) -> &Value {
     match value {
         Value::Aggregate(path, fields) if path.rsplit("::").next() == Some("Some") && fields.len() == 1 => &fields[0].1,
-        Value::Call(call) if matches!(call.name.as_str(), ".to_string" | ".to_owned" | ".into") && call.args.len() == 1 => {
+        Value::Call(call)
+            if matches!(call.name.as_str(), ".to_string" | ".to_owned" | ".into") && call.args.len() == 1 =>
+        {
             some(&call.args[0])
         }
         other => other,

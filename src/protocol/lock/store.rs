@@ -29,6 +29,7 @@ pub fn put(backend: Backend, key: Value, value: Option<&Value>, condition: &Cond
     };
     let renew = |check| EffectKind::Renew(Renew { backend, key: key.clone(), check, ttl: Ttl::Unknown });
     match condition {
+        Condition::Absent if value.is_some_and(counted) => vec![write(Safety::Unique)],
         Condition::Absent => vec![EffectKind::Acquire(Acquire {
             backend,
             kind: LockKind::Lease,
@@ -68,7 +69,8 @@ fn held_until(value: &Value) -> Ttl {
 }
 
 /// Words of fields that say until when something is held.
-const TIMES: &[&str] = &["expires", "expiry", "expire", "until", "deadline", "ttl", "expiration", "renewed", "heartbeat"];
+const TIMES: &[&str] =
+    &["expires", "expiry", "expire", "until", "deadline", "ttl", "expiration", "renewed", "heartbeat"];
 
 /// Whether a name says that a time stands there.
 pub fn names_time(name: &str) -> bool {
@@ -120,7 +122,7 @@ fn given_up(value: &Value, depth: usize) -> bool {
 }
 
 /// Whether a value is a number that is counted up: a counter, which nobody holds.
-fn counted(value: &Value) -> bool {
+pub fn counted(value: &Value) -> bool {
     counts(value, 0)
 }
 
@@ -129,7 +131,9 @@ fn counts(value: &Value, depth: usize) -> bool {
     let inner = |v: &Value| depth < 16 && counts(v, depth + 1);
     match value {
         Value::Operation(op, list) => op == "+" && list.iter().any(|v| v.as_int().is_some()),
-        Value::Call(call) if STEPS.contains(&call.name.as_str()) => call.args.get(1).is_some_and(|v| v.as_int().is_some()),
+        Value::Call(call) if STEPS.contains(&call.name.as_str()) => {
+            call.args.get(1).is_some_and(|v| v.as_int().is_some())
+        }
         Value::Call(call) => call.args.iter().any(inner),
         Value::Join(list) => list.iter().any(inner),
         _ => false,
