@@ -64,6 +64,11 @@ fn follow(program: &Program, f: &Function, dst: Var, whole: bool) -> Fate {
                 OpKind::Return(..) => fate = fate.max(Fate::Returned),
                 OpKind::Drop(_) => {}
                 OpKind::Call(call) => match &call.callee {
+                    // An error ends it here.
+                    Callee::Method(name) if whole && matches!(name.as_str(), "unwrap" | "expect") => {
+                        fate = fate.max(Fate::Tested);
+                        work.extend(op.dst);
+                    }
                     Callee::Method(name) if keeps(name) || asks(name) => work.extend(op.dst),
                     // A refusal by the server becomes an error: who looks at that has looked at the answer.
                     Callee::Method(name) if matches!(name.as_str(), "error_for_status" | "error_for_status_ref") => {

@@ -283,6 +283,9 @@ impl Locks {
         if renewed {
             return (Decision::Lock, "renewed beside it");
         }
+        if evidence.prolonged_by_owner.contains(&index) {
+            return (Decision::Lock, "prolonged by its owner");
+        }
         let surely = lock.releases.values().any(|(how, relation)| {
             *how == Pairing::Path && (*relation == Relation::Must || acquire.backend != Backend::Redis)
         });

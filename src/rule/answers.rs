@@ -8,8 +8,8 @@ use crate::analysis::lock::Use;
 use crate::analysis::slice::Slice;
 use crate::analysis::{flow_tested, origin_call};
 use crate::ir::{
-    Atomicity, BlockId, EdgeKind, Exit, Function, FunctionId, FunctionKind, HandleKind, Lit, OpKind, Operand, Rvalue,
-    Shape, Site, Var,
+    Atomicity, BlockId, Edge, EdgeKind, Exit, Function, FunctionId, FunctionKind, Guard, HandleKind, Lit, OpKind,
+    Operand, Pattern, Rvalue, Shape, Site, Var,
 };
 
 use crate::source::Span;
@@ -39,6 +39,8 @@ struct Asked<'u> {
     /// Its type cannot show the loss.
     silent: bool,
     command: bool,
+    /// A helper has turned the loss into an error: who looks at that has looked at the answer.
+    as_error: bool,
     heed: Heed,
     /// Calls of neutral helpers that lead there, outermost first.
     around: &'u [Site],
@@ -58,7 +60,17 @@ impl Context<'_> {
         }
         let mut out = BTreeSet::new();
         let (_, around) = used.id.0.split_last().unwrap_or((&site, &[]));
-        self.follow(Asked { site, silent, command: true, heed, around, depth: 0 }, &mut out);
+        self.follow(Asked { site, silent, command: true, as_error: false, heed, around, depth: 0 }, &mut out);
+        out.into_iter().collect()
+    }
+
+    /// The calls at which an error of a command gets lost, of one whose answer says nothing of the owner.
+    pub fn lost_errors(&self, used: &Use) -> Vec<Lost> {
+        let site = used.origin().site;
+        let (_, around) = used.id.0.split_last().unwrap_or((&site, &[]));
+        let mut out = BTreeSet::new();
+        let asked = Asked { site, silent: false, command: true, as_error: true, heed: Heed::Acting, around, depth: 0 };
+        self.follow(asked, &mut out);
         out.into_iter().collect()
     }
 
@@ -75,7 +87,8 @@ impl Context<'_> {
             out.insert(lost);
             return;
         }
-        match fate::payload(self.program, f, dst) {
+        let fate = if asked.as_error { fate::whole } else { fate::payload };
+        match fate(self.program, f, dst) {
             Fate::Unseen => {
                 out.insert(lost);
             }
@@ -86,6 +99,8 @@ impl Context<'_> {
                 out.insert(lost);
             }
             Fate::Returned => self.callers_of(asked, out),
+            Fate::Tested if asked.as_error => {}
+            Fate::Tested if refuses(f, dst) => self.callers_of(Asked { as_error: true, ..asked }, out),
             Fate::Tested if decides(f) => self.callers_of(asked, out),
             _ => {}
         }
@@ -179,6 +194,45 @@ fn decides(f: &Function) -> bool {
         _ => f.ret.clone(),
     };
     !ret.is_unit() && !ret.is_unknown()
+}
+
+/// Whether an answer that is no error is made one: some way on from a test of it, and not all, ends with an `Err`.
+fn refuses(f: &Function, dst: Var) -> bool {
+    let slice = Slice::of(f);
+    let failing = |block: &BlockId| {
+        f.block(*block).ops.iter().any(
+            |op| matches!(&op.kind, OpKind::Let(Rvalue::Variant(path, _)) if path.rsplit("::").next() == Some("Err")),
+        )
+    };
+    f.blocks.iter().any(|block| {
+        let answers: Vec<&Edge> = block.edges.iter().filter(|e| answered(e)).collect();
+        let asks = answers.iter().any(|e| flow_tested(&e.guard).is_some_and(|x| slice.sources(x).contains(&dst)));
+        if !asks {
+            return false;
+        }
+        let ways: Vec<BTreeSet<BlockId>> = answers.iter().map(|e| ahead(f, e.to)).collect();
+        ways.iter().flatten().any(|b| failing(b) && !ways.iter().all(|way| way.contains(b)))
+    })
+}
+
+/// Whether an edge is taken for an answer, not for an error or a dropped future.
+fn answered(edge: &Edge) -> bool {
+    let error =
+        matches!(&edge.guard, Guard::Matches(_, Pattern::Variant(path, ..)) if path.rsplit("::").next() == Some("Err"));
+    !error && !matches!(edge.kind, EdgeKind::Question | EdgeKind::Cancel)
+}
+
+/// The blocks that control can come to from `from` on without a next round of a loop.
+fn ahead(f: &Function, from: BlockId) -> BTreeSet<BlockId> {
+    let mut seen = BTreeSet::new();
+    let mut work = vec![from];
+    while let Some(block) = work.pop() {
+        if seen.insert(block) {
+            let on = |e: &&Edge| !matches!(e.kind, EdgeKind::Cancel | EdgeKind::Back);
+            work.extend(f.block(block).edges.iter().filter(on).map(|e| e.to));
+        }
+    }
+    seen
 }
 
 /// Each test of the answer leads to the same place, whatever it says, with nothing but logging on the way.

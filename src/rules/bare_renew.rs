@@ -2,6 +2,7 @@
 
 use super::setnx_expire;
 use crate::analysis::lock::{Decision, Lock, Pairing, Use};
+use crate::analysis::summary::Origin;
 use crate::finding::{Actor, Confidence, Finding, Severity};
 use crate::ir::{Backend, EffectKind, OwnerCheck, Ttl};
 use crate::rule::{Context, Group, Rule, advice};
@@ -17,14 +18,7 @@ pub const RULE: Rule = Rule {
 };
 
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
-    let mut first_expiries = BTreeSet::new();
-    for (index, lock) in cx.locks.locks.iter().enumerate() {
-        if lock.acquire().is_some_and(|a| a.ttl == Ttl::Never)
-            && let Some(expiry) = setnx_expire::first_expiry(cx, index)
-        {
-            first_expiries.insert(expiry.origin);
-        }
-    }
+    let first_expiries = first_expiries(cx);
     for (index, renewal) in cx.locks.prolongs.iter().enumerate() {
         let bare = match &renewal.effect.kind {
             EffectKind::Expire(e) => e.ttl != Ttl::Never && !e.only_if_none,
@@ -42,6 +36,13 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             findings.push(finding(cx, renewal, lock, how));
         }
     }
+}
+
+/// The expiries that give a lock its first one.
+pub(super) fn first_expiries(cx: &Context<'_>) -> BTreeSet<Origin> {
+    let endless = |lock: &Lock| lock.acquire().is_some_and(|a| a.ttl == Ttl::Never);
+    let locks = cx.locks.locks.iter().enumerate().filter(|(_, lock)| endless(lock));
+    locks.filter_map(|(index, _)| setnx_expire::first_expiry(cx, index)).map(|o| o.origin).collect()
 }
 
 fn finding(cx: &Context<'_>, renewal: &Use, lock: &Lock, how: Pairing) -> Finding {

@@ -44,6 +44,15 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
+/// Whether this rule already says why an unlock may hit a session that does not hold the lock.
+pub(super) fn explains(cx: &Context<'_>, release: &lock::Use) -> bool {
+    let apart = apart(cx);
+    let mine = |lock: &Lock| lock.releases.keys().any(|i| cx.locks.releases[*i].id == release.id);
+    let mut own = cx.locks.locks.iter().enumerate().filter(|(_, lock)| is_session(lock) && mine(lock));
+    own.any(|(index, lock)| apart.contains_key(&index) || !on_pool(cx, lock).is_empty())
+        || !unlocked_on_pool(cx, release).is_empty()
+}
+
 /// Where a session lock is unlocked through a pool, in another function than takes it.
 fn unlocked_on_pool(cx: &Context<'_>, release: &lock::Use) -> Vec<Run> {
     let EffectKind::Release(r) = &release.effect.kind else { return Vec::new() };

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use super::lock_on_pool;
 use crate::analysis::lock::Use;
 use crate::analysis::slice::Slice;
 use crate::analysis::{database, origin_call};
 use crate::finding::{Actor, Confidence, Finding, Severity};
 use crate::ir::{
-    Backend, Effect, EffectKind, FunctionKind, LockKind, Op, OpKind, OpRef, Operand, OwnerCheck, Site, Use as Mode, Var,
+    Backend, Effect, EffectKind, FunctionKind, LockKind, Op, OpKind, OpRef, Operand, OwnerCheck, Rvalue, Site,
+    Use as Mode, Var,
 };
 use crate::model::{Models, TypeRole};
 use crate::protocol;
@@ -30,6 +32,10 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         let checked = matches!(r.check, OwnerCheck::Token(_))
             || (r.check == OwnerCheck::Server && r.kind == LockKind::Session && !r.all);
         if !checked || cx.in_drop(release.function) || completes(cx, release) || ends_the_session(cx, release) {
+            continue;
+        }
+        // The answer is `false` because of the connection: that is one cause, and named there.
+        if r.kind == LockKind::Session && lock_on_pool::explains(cx, release) {
             continue;
         }
         for lost in cx.lost_answers(release, Heed::Logging) {
@@ -65,10 +71,19 @@ fn ends_the_session(cx: &Context<'_>, release: &Use) -> bool {
         let roles = Models::builtin().type_roles(&ty.path);
         roles.iter().any(|(_, role)| matches!(role, TypeRole::Handle | TypeRole::Dedicated))
     };
+    // The connection itself, or the value that it is a part of.
+    let whole = |var: Var| {
+        let part = f.ops().find_map(|(_, op)| match &op.kind {
+            OpKind::Let(Rvalue::Field(base, _)) if op.dst == Some(var) => protocol::root(f, base),
+            _ => None,
+        });
+        part.unwrap_or(var)
+    };
     call.args.iter().filter_map(|x| protocol::root(f, x)).any(|var| {
-        let own = !f.var(var).by_ref && !f.params.contains(&var) && !f.captures.contains(&var);
+        let owner = whole(var);
+        let own = !f.var(owner).by_ref && !f.captures.contains(&owner);
         let closes =
-            |(at, op): (OpRef, &Op)| matches!(op.kind, OpKind::Drop(v) if v == var) && slice.reaches(site.at, at);
+            |(at, op): (OpRef, &Op)| matches!(op.kind, OpKind::Drop(v) if v == owner) && slice.reaches(site.at, at);
         own && bare(var) && f.ops().any(closes)
     })
 }

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::Locks;
+use super::{Locks, Use};
 use crate::analysis::flow;
 use crate::analysis::slice::Slice;
-use crate::analysis::summary::{Leaving, Origin, Status};
+use crate::analysis::summary::{Leaving, Origin, Relation, Status};
 use crate::analysis::{Analyzer, Log};
-use crate::ir::{BlockId, Exit, Function, FunctionId, Guard, OpRef, Pattern, Shape, Site};
+use crate::ir::{
+    BlockId, Effect, EffectKind, Exit, Function, FunctionId, Guard, OpRef, Operand, Pattern, Resource, Shape, Site,
+    Ttl, Var,
+};
 
 /// What the path search saw of each lock.
 #[derive(Default)]
@@ -16,6 +19,7 @@ pub(super) struct Evidence {
     pub(super) retried: BTreeSet<usize>,
     pub(super) released_well: BTreeSet<usize>,
     pub(super) released_failing: BTreeSet<usize>,
+    pub(super) prolonged_by_owner: BTreeSet<usize>,
 }
 
 impl Evidence {
@@ -48,8 +52,45 @@ impl Evidence {
                 }
             }
         }
+        for (index, lock) in locks.locks.iter().enumerate() {
+            if lock.prolongs.keys().any(|p| asks_for_owner(a, &locks.prolongs[*p])) {
+                evidence.prolonged_by_owner.insert(index);
+            }
+        }
         evidence
     }
+}
+
+/// Whether an expiry is moved on only where the value that was read from its key, the stored owner, was compared with
+/// another.
+fn asks_for_owner(a: &Analyzer<'_>, prolong: &Use) -> bool {
+    if !matches!(&prolong.effect.kind, EffectKind::Expire(e) if e.ttl != Ttl::Never) {
+        return false;
+    }
+    let site = prolong.site();
+    let f = a.program.function(site.function);
+    let same = |e: &Effect| match &e.kind {
+        EffectKind::Read(Resource::Key(_, read)) => {
+            let ttl = matches!(e.command.split_whitespace().next(), Some("TTL" | "PTTL"));
+            !ttl && a.relate(&a.comparable(site.function, read), &prolong.key) == Relation::Must
+        }
+        _ => false,
+    };
+    let read: BTreeSet<Var> = f
+        .calls()
+        .filter(|(_, _, call)| call.effect.as_ref().is_some_and(|trip| trip.effects.iter().any(same)))
+        .filter_map(|(_, op, _)| op.dst)
+        .collect();
+    if read.is_empty() {
+        return false;
+    }
+    let slice = Slice::of(f);
+    let from = |x: &Operand| slice.sources(x).iter().any(|v| read.contains(v));
+    let fixed = |x: &Operand| !matches!(x, Operand::Var(..));
+    slice.tests_before(site.at).into_iter().any(|test| {
+        // A constant is no owner: a counter or state that has reached a limit.
+        slice.comparisons(test).into_iter().any(|(x, y)| from(x) != from(y) && !fixed(x) && !fixed(y))
+    })
 }
 
 /// Whether the function, or one that it calls, goes on to take again what it has won: the loops around such a one are
