@@ -17,6 +17,7 @@ mod terminal;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
+use clap_complete::Shell;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -89,13 +90,36 @@ fn dispatch(cli: &Cli) -> Result<u8, Failure> {
     }
 }
 
-fn completions(shell: Option<clap_complete::Shell>) -> Result<u8, Failure> {
+fn completions(shell: Option<Shell>) -> Result<u8, Failure> {
+    const NAME: &str = "cargo-leaselint";
     let mut script = Vec::new();
     if let Some(shell) = shell {
-        clap_complete::generate(shell, &mut Cli::command(), "cargo-leaselint", &mut script);
+        clap_complete::generate(shell, &mut Cli::command().name(NAME).bin_name(NAME), NAME, &mut script);
     }
-    print(&String::from_utf8_lossy(&script))?;
+    let mut script = String::from_utf8_lossy(&script).into_owned();
+    match shell {
+        // The generator writes the hyphen of the name in two ways, so that no subcommand would be found.
+        Some(Shell::Bash) => script = script.replace("cargo__subcmd__leaselint", "cargo__leaselint"),
+        Some(Shell::Fish) => script = fish(&script),
+        _ => {}
+    }
+    print(&script)?;
     Ok(CLEAN)
+}
+
+/// The script for fish with what the generator leaves out: values of an option that has none yet, rules to explain, and the
+/// same for `cargo leaselint`. Bash has no place for the latter; zsh's own script for cargo calls ours.
+fn fish(script: &str) -> String {
+    let parse = "    argparse -s (__fish_cargo_leaselint_global_optspecs) -- $cmd 2>/dev/null\n";
+    let again = format!("{parse}    or begin\n        set -e cmd[-1]\n    {parse}    end\n");
+    let rules: Vec<&str> = select::all().map(|rule| rule.id).collect();
+    script.replacen(parse, &again, 1)
+        + &format!(
+            "complete -c cargo-leaselint -n \"__fish_cargo_leaselint_using_subcommand explain\" -f -a \"{}\"\n\
+            complete -c cargo -n \"__fish_seen_subcommand_from leaselint\" -f -a \"(complete -C (string replace -r \
+            '^\\s*cargo\\s+leaselint' cargo-leaselint -- (commandline -cp)))\"\n",
+            rules.join(" ")
+        )
 }
 
 /// Writes to standard output. A reader that went away is not an error.

@@ -66,6 +66,46 @@ fn hostile() -> Dir {
     dir
 }
 
+/// Workspaces with hard names and texts, suppressed findings and repairs, each with its document, for `tests/sarif/validate.sh`.
+#[test]
+fn documents_for_the_validator() {
+    let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("sarif");
+    let _ = std::fs::remove_dir_all(&root);
+    let place = |name: &str, files: &[(&str, String)], args: &[&str]| {
+        let dir = Dir(root.join(name));
+        // The root of a repository, so that addresses are relative to it.
+        dir.write(".git/HEAD", "");
+        dir.write("Cargo.toml", MANIFEST);
+        files.iter().for_each(|(name, text)| dir.write(name, text));
+        let (document, text) = dir.run(args);
+        dir.write("leaselint.sarif", &text);
+        std::mem::forget(dir);
+        results(&document).clone()
+    };
+    let lib = "mod bom;\nmod crlf;\n#[path = \"a b/#ü%25.rs\"]\nmod odd;\nmod broken;\n".to_owned();
+    let bom = format!("\u{feff}{}", lock("let _ = \"é🔒漢\";", "\n"));
+    let hard = [
+        ("src/lib.rs", lib),
+        ("src/bom.rs", bom),
+        ("src/crlf.rs", lock("", "\r\n")),
+        ("src/a b/#ü%25.rs", lock("", "\n")),
+        ("src/broken.rs", lock("", "\n") + "\nfn g() -> { }\n"),
+    ];
+    assert!(place("hard", &hard, &[]).len() >= 4);
+    let allowed = lock("", "\n").replace("\t let", "    // leaselint: allow(bare-del) one worker\n    let");
+    let found = place("suppressed", &[("src/lib.rs", allowed)], &["--sarif-suppressed"]);
+    assert!(found.iter().any(|result| result["suppressions"][0]["kind"] == "inSource"));
+    let fixes = ["advisory", "expire_cmd", "expire_typed", "reply"].map(|name| {
+        let path = format!("{}/fixtures/fix/{name}.rs", env!("CARGO_MANIFEST_DIR"));
+        (format!("src/{name}.rs"), std::fs::read_to_string(path).unwrap())
+    });
+    let fixes: Vec<(&str, String)> = fixes.iter().map(|(name, text)| (name.as_str(), text.clone())).collect();
+    assert!(place("fixes", &fixes, &[]).iter().filter(|result| !result["fixes"].is_null()).count() >= 4);
+    let many: String =
+        (0..600).map(|i| lock("", "\n").replace("fn f", &format!("fn f{i}"))).collect::<Vec<_>>().join("\n");
+    assert!(place("many", &[("src/lib.rs", many)], &["--rule", "bare-del"]).len() >= 600);
+}
+
 fn results(document: &Value) -> &Vec<Value> {
     document["runs"][0]["results"].as_array().unwrap()
 }

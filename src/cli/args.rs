@@ -1,6 +1,8 @@
 //! What the command line says.
 
 use crate::finding::{Confidence, Severity};
+use crate::rule::Group;
+use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -31,6 +33,7 @@ pub enum Command {
     /// Print the page of a rule: what it flags, why, how to fix it
     Explain {
         /// Rule id
+        #[arg(value_parser = Names { groups: false }, hide_possible_values = true)]
         rule: String,
     },
     /// Print how a file is understood
@@ -143,10 +146,10 @@ pub struct Check {
     pub list: bool,
 
     /// Only these rules or groups; may be repeated
-    #[arg(long, value_name = "RULE", value_delimiter = ',', help_heading = "Selecting")]
+    #[arg(long, value_name = "RULE", value_delimiter = ',', value_parser = Names { groups: true }, hide_possible_values = true, help_heading = "Selecting")]
     pub rule: Vec<String>,
     /// Not these rules or groups; may be repeated
-    #[arg(long, value_name = "RULE", value_delimiter = ',', help_heading = "Selecting")]
+    #[arg(long, value_name = "RULE", value_delimiter = ',', value_parser = Names { groups: true }, hide_possible_values = true, help_heading = "Selecting")]
     pub exclude_rule: Vec<String>,
     /// Leave out files that match, as in .gitignore; may be repeated
     #[arg(long, value_name = "GLOB", help_heading = "Selecting")]
@@ -279,6 +282,31 @@ impl From<ConfidenceName> for Confidence {
             ConfidenceName::Medium => Confidence::Medium,
             ConfidenceName::High => Confidence::High,
         }
+    }
+}
+
+/// Takes any name and offers those of rules, and of groups, to completion scripts. What is no rule is told with a suggestion
+/// by [`super::select`].
+#[derive(Clone, Copy, Debug)]
+struct Names {
+    groups: bool,
+}
+
+impl TypedValueParser for Names {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<String, clap::Error> {
+        clap::builder::StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let groups = Group::ALL.iter().map(|group| group.name()).filter(|_| self.groups);
+        Some(Box::new(super::select::all().map(|rule| rule.id).chain(groups).map(PossibleValue::new)))
     }
 }
 

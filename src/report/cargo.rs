@@ -36,16 +36,13 @@ pub fn write(out: &mut dyn Write, report: &Report<'_>, cwd: &Path) -> io::Result
 }
 
 fn diagnostic(sources: &Sources, finding: &Finding, cwd: &Path) -> Value {
-    let mut spans = vec![span(sources, finding.span, cwd, true, Some(&finding.caret))];
-    spans.extend(finding.labels.iter().map(|label| span(sources, label.span, cwd, false, Some(&label.note))));
-    let mut children: Vec<Value> = finding
-        .witness
-        .iter()
-        .map(|step| {
-            let message = format!("{} {}", step.actor.name(), step.note);
-            child("note", &message, vec![span(sources, step.span, cwd, true, None)])
-        })
-        .collect();
+    let note = |message: &str, at: Span| child("note", message, vec![span(sources, at, cwd, true, None)]);
+    // Notes, not further spans: clippy-sarif makes a result of each span. Where a step stands no label is needed.
+    let apart = |at: Span| finding.witness.iter().all(|step| step.span != at);
+    let labels = finding.labels.iter().filter(|label| apart(label.span));
+    let mut children: Vec<Value> = labels.map(|label| note(&label.note, label.span)).collect();
+    let steps = finding.witness.iter().enumerate();
+    children.extend(steps.map(|(i, step)| note(&format!("{}. {} {}", i + 1, step.actor.name(), step.note), step.span)));
     if !finding.help.is_empty() {
         children.push(child("help", &finding.help, Vec::new()));
     }
@@ -63,7 +60,7 @@ fn diagnostic(sources: &Sources, finding: &Finding, cwd: &Path) -> Value {
         "message": finding.message,
         "code": { "code": format!("leaselint::{}", finding.rule), "explanation": null },
         "level": finding.severity.name(),
-        "spans": spans,
+        "spans": [span(sources, finding.span, cwd, true, Some(&finding.caret))],
         "children": children,
         "rendered": text::rendered(sources, finding, WIDTH),
     })

@@ -53,7 +53,7 @@ pub(super) fn descriptor(rule: &Rule) -> Value {
         "id": rule.id,
         "name": pascal(rule.id),
         "shortDescription": { "text": cut(&sentence(&page.summary)) },
-        "fullDescription": { "text": cut(&sentence(&prose(&page.what))) },
+        "fullDescription": { "text": cut(&sentence(prose(&page.what).trim_end_matches(':'))) },
         "helpUri": uri,
         "help": { "text": rendered, "markdown": format!("# {}\n\n{rendered}", rule.id) },
         "defaultConfiguration": { "level": rule.severity.name() },
