@@ -8,7 +8,7 @@ mod evidence;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use super::names::{key, lockish, show, show_resource, summary, words};
+pub use super::names::{key, lockish, show, show_resource, spelled, summary, vague, words};
 use super::names::{lockish_key, named_renewal};
 use super::owning::owning_types;
 use super::summary::{Origin, Reached, Relation, Status};

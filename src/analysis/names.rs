@@ -75,16 +75,29 @@ pub fn words(name: &str) -> Vec<String> {
     out
 }
 
-/// The key as people read it: `lock:{id}`, `self.key`, `{key}`.
+/// How many parts of a key that is shown are not known.
+pub fn vague(shown: &str) -> usize {
+    shown.matches("..").count() + shown.matches('*').count()
+}
+
+/// Letters of a key that is shown, what stands for a value left out.
+pub fn spelled(shown: &str) -> usize {
+    let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).count();
+    if shown.starts_with("self.") { 0 } else { shown.split(['{', '}']).step_by(2).map(letters).sum() }
+}
+
+/// The key as people read it: `lock:{id}`, `self.key`, `{key}`; `*` is a part of which nothing is known, `..` such a whole.
 pub fn show(value: &Value) -> String {
     match value {
         Value::Const(Lit::Str(s)) => s.clone(),
         Value::Const(Lit::Int(n)) => n.to_string(),
+        Value::Template(pieces) if pieces.iter().all(|p| matches!(p, Piece::Hole(v) if show(v) == "..")) => "..".into(),
         Value::Template(pieces) => pieces
             .iter()
             .map(|p| match p {
                 Piece::Text(t) => t.clone(),
                 Piece::Hole(v) => match show(v) {
+                    unknown if unknown == ".." => "*".into(),
                     inner if inner.starts_with('{') || !matches!(v, Value::Template(_) | Value::Const(_)) => {
                         format!("{{{}}}", inner.trim_matches(['{', '}']))
                     }
@@ -107,12 +120,12 @@ pub fn show(value: &Value) -> String {
         }
         Value::Aggregate(path, fields) if path == "()" => {
             let shown: Vec<String> = fields.iter().map(|(_, v)| show(v)).collect();
-            if shown.iter().all(|part| part.contains("..")) { "..".into() } else { format!("({})", shown.join(", ")) }
+            if shown.iter().all(|part| vague(part) > 0) { "..".into() } else { format!("({})", shown.join(", ")) }
         }
         // One of several: the one that says most.
         Value::Join(list) => {
             let shown = list.iter().map(show);
-            shown.min_by_key(|text| (text.matches("..").count(), text.matches('{').count())).unwrap_or("..".into())
+            shown.min_by_key(|text| (vague(text), text.matches('{').count())).unwrap_or("..".into())
         }
         // A key with a type of its own.
         Value::Aggregate(path, _) if path.len() > 2 => format!("{}(..)", super::shapes::last(path)),
@@ -121,8 +134,9 @@ pub fn show(value: &Value) -> String {
     }
 }
 
-/// A conversion as what it converts, another call by its name.
+/// A conversion as what it converts, another call by its name and what it is given, if that is known and short.
 fn shown_call(call: &CallValue) -> String {
+    const LONGEST: usize = 40;
     let name = super::shapes::last(call.name.trim_start_matches('.'));
     let inner = call.args.first().map_or_else(|| "..".into(), show);
     let converts = ["as_", "to_", "into_"].iter().any(|start| name.starts_with(start))
@@ -131,7 +145,13 @@ fn shown_call(call: &CallValue) -> String {
     let named = call.name.contains("::") && !call.name.starts_with("sql::");
     match () {
         () if converts || method && inner != ".." => inner,
-        () if !method && named => format!("{name}(..)"),
+        () if !method && named => {
+            let given: Vec<String> = call.args.iter().map(show).collect();
+            let given = given.iter().map(|x| x.trim_matches(['{', '}'])).collect::<Vec<_>>().join(", ");
+            let told =
+                !given.is_empty() && vague(&given) == 0 && !given.contains('(') && given.chars().count() <= LONGEST;
+            if told { format!("{name}({given})") } else { format!("{name}(..)") }
+        }
         () => "..".into(),
     }
 }

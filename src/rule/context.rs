@@ -114,7 +114,15 @@ impl Context<'_> {
 
     /// A value as people read it, with the names of `function`'s parameters: `lock:{id}`.
     pub fn show(&self, function: FunctionId, value: &Value) -> String {
-        lock::show(&self.named(function, value, 0))
+        let shown = lock::show(&self.named(function, value, 0));
+        // What a closure captured is known to the function around it.
+        match self.program.outer(function, value) {
+            Some((parent, outer)) if lock::vague(&shown) > 0 && outer != Value::Unknown => {
+                let further = self.show(parent, &outer);
+                if lock::vague(&further) < lock::vague(&shown) { further } else { shown }
+            }
+            _ => shown,
+        }
     }
 
     fn named(&self, function: FunctionId, value: &Value, depth: u32) -> Value {
@@ -131,7 +139,7 @@ impl Context<'_> {
                 let base = lock::show(&self.named(function, base, depth + 1));
                 let base = base.trim_matches(['{', '}']);
                 // Nothing is known of what it is a part of; a place in a tuple has no name.
-                match (base.contains(".."), name.parse::<u32>().is_ok()) {
+                match (lock::vague(base) > 0, name.parse::<u32>().is_ok()) {
                     (true, true) => Value::Unknown,
                     (true, false) => Value::Path(format!("{{{name}}}")),
                     (false, true) => Value::Path(format!("{{{base}}}")),
@@ -177,20 +185,24 @@ impl Context<'_> {
     pub fn one_key(&self, lock: &Lock, used: &Use) -> String {
         let own = self.show(used.function, lock::key(&used.effect));
         let taken = self.key(lock);
-        if own.contains("..") && taken.matches("..").count() < own.matches("..").count() { taken } else { own }
+        let says_more =
+            lock::spelled(&own) == 0 && lock::spelled(&taken) > 0 && lock::vague(&taken) <= lock::vague(&own);
+        if says_more || lock::vague(&taken) < lock::vague(&own) { taken } else { own }
     }
 
     /// The key of an acquisition as a function far above it has it, or, if that says more, as the lock is taken.
     pub fn key_seen(&self, lock: &Lock, function: FunctionId, held: &Held) -> String {
         let own = self.show(function, &held.acquire.key);
-        if !own.contains("..") {
+        if lock::vague(&own) == 0 {
             return own;
         }
         let taken = self.key(lock);
         // A place in a helper that gets its key whole says nothing of which key it is.
-        let constant = |text: &str| text.split(['{', '}']).step_by(2).map(str::len).sum::<usize>();
-        let vague = |text: &str| text.matches("..").count();
-        if vague(&taken) < vague(&own) && constant(&taken) >= constant(&own) { taken } else { own }
+        if lock::vague(&taken) < lock::vague(&own) && lock::spelled(&taken) >= lock::spelled(&own) {
+            taken
+        } else {
+            own
+        }
     }
 
     /// The key of a lock as the function of an observation asks for it: what a caller of a lock module calls its lock, and

@@ -15,6 +15,9 @@ pub const RULE: Rule = Rule {
     check,
 };
 
+/// Of a value that names the host, the process or its user: a good name for who holds a lock, but not for which grant.
+const SAME_HOST: &str = "the same for everything this host or process does";
+
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     for (index, lock) in cx.locks.locks.iter().enumerate() {
         let Some(acquire) = lock.acquire() else { continue };
@@ -22,15 +25,17 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         if lock.decision != Decision::Lock || acquire.kind != LockKind::Lease || !by_hand || replaced(cx, index) {
             continue;
         }
-        if !value_proves(cx, lock) {
+        // Where the store knows the holder by a revision, session or lease, the value proves nothing and need not.
+        let proof = compared(cx, lock);
+        if acquire.backend != Backend::Redis && !proof {
             continue;
         }
         let own = (lock.taken.function, lock.taken.site(), acquire.token.clone());
         let seen = std::iter::once(own).chain(tokens(cx, index));
         if let Some((function, site, token, what)) = seen
             .into_iter()
-            .filter(|(_, _, token)| !(acquire.backend == Backend::Kubernetes && names_host(token, 0)))
             .find_map(|(f, site, token)| weak(&token, &acquire.key, 0).map(|what| (f, site, token, what)))
+            .filter(|(_, _, _, what)| proof || *what != SAME_HOST)
         {
             findings.push(finding(cx, lock, function, site, &token, what));
         } else if names_user(cx, lock.taken.function, &acquire.token, 0) && given_back_at_once(cx, lock) {
@@ -43,15 +48,15 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether anything could tell the owner by the value: a store that compares revisions proves ownership by those, unless a
-/// comparison of the value stands beside.
-fn value_proves(cx: &Context<'_>, lock: &Lock) -> bool {
-    let by_revision =
-        lock.acquire().is_some_and(|a| matches!(a.backend, Backend::Nats | Backend::ObjectStore | Backend::DynamoDb));
-    let token = |check: &OwnerCheck| matches!(check, OwnerCheck::Token(_));
-    let release = |r: &usize| matches!(&cx.locks.releases[*r].effect.kind, EffectKind::Release(r) if token(&r.check));
-    let renewal = |p: &usize| matches!(&cx.locks.prolongs[*p].effect.kind, EffectKind::Renew(r) if token(&r.check));
-    !by_revision || lock.releases.keys().any(release) || lock.prolongs.keys().any(renewal)
+/// Whether a release or a renewal compares the stored value.
+fn compared(cx: &Context<'_>, lock: &Lock) -> bool {
+    let by_value = |check: &OwnerCheck| matches!(check, OwnerCheck::Token(_));
+    let releases = lock.releases.keys().map(|r| &cx.locks.releases[*r].effect.kind);
+    releases.chain(lock.prolongs.keys().map(|p| &cx.locks.prolongs[*p].effect.kind)).any(|kind| match kind {
+        EffectKind::Release(r) => by_value(&r.check),
+        EffectKind::Renew(r) => by_value(&r.check),
+        _ => false,
+    })
 }
 
 /// The holder puts its result in the place of the value: that says how far the work is, and not whose it is.
@@ -117,18 +122,6 @@ fn names_user(cx: &Context<'_>, function: FunctionId, token: &Value, depth: u32)
     }
 }
 
-/// The name of the host: of a pod, which is one candidate.
-fn names_host(token: &Value, depth: u32) -> bool {
-    match token {
-        Value::Identity(_) | Value::Env(_) => true,
-        Value::Call(call) => {
-            call.name.starts_with("hostname::")
-                || depth < 6 && call.args.first().is_some_and(|inner| names_host(inner, depth + 1))
-        }
-        _ => false,
-    }
-}
-
 /// What makes the value the same for each acquisition, if it is.
 fn weak(token: &Value, key: &Value, depth: u32) -> Option<&'static str> {
     if depth > 4 {
@@ -142,7 +135,7 @@ fn weak(token: &Value, key: &Value, depth: u32) -> Option<&'static str> {
         Value::Path(path) if path.rsplit("::").next().is_some_and(|n| n.starts_with(char::is_uppercase)) => {
             Some("a constant")
         }
-        Value::Identity(_) => Some("the same for everything this host or process does"),
+        Value::Identity(_) => Some(SAME_HOST),
         Value::Clock { .. } => Some("a clock reading, which two holders can share"),
         Value::Aggregate(_, fields) if !fields.is_empty() => {
             let all: Option<Vec<_>> = fields.iter().map(|(_, v)| weak(v, key, depth + 1)).collect();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::flow_tested as tested;
-use crate::analysis::lock::Decision;
+use crate::analysis::lock::{Decision, Lock, words};
 use crate::analysis::slice::Slice;
 use crate::analysis::summary::Passed;
 use crate::finding::{Actor, Finding, Severity};
@@ -11,6 +11,8 @@ use crate::ir::{EdgeKind, EffectKind, Function, FunctionId, LockKind, OpKind, Si
 use crate::rule::loops::{Loop, innermost};
 use crate::rule::{Context, Group, Rule};
 use crate::source::Span;
+
+mod limit;
 
 /// The rule.
 pub const RULE: Rule = Rule {
@@ -25,8 +27,7 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     let log = cx.analyzer.log.borrow();
     let mut found: BTreeMap<Span, Finding> = BTreeMap::new();
     for passed in &log.passed {
-        let Some(index) = cx.locks.of(&passed.lock.via, passed.lock.origin.effect) else { continue };
-        let lock = &cx.locks.locks[index];
+        let Some(lock) = lock_of(cx, passed) else { continue };
         let lease =
             lock.acquire().is_some_and(|a| !a.blocking && matches!(a.kind, LockKind::Lease | LockKind::Session));
         if lock.decision != Decision::Lock
@@ -42,10 +43,36 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         if !won_leaves(passed, &waits) || bounded(cx, f, site, &waits) || called_off(cx, passed.function) {
             continue;
         }
-        let finding = finding(cx, passed, &waits, pauses(cx, passed.function, &waits));
+        if stands_by(cx, lock, passed) && pauses(cx, passed.function, &waits) {
+            continue;
+        }
+        let finding = finding(cx, passed, &waits);
         found.entry(waits.span).or_insert(finding);
     }
     findings.extend(found.into_values());
+}
+
+/// The lock that a function tries to take; for a helper that is told by its callers which, one of theirs.
+fn lock_of<'c>(cx: &'c Context<'_>, passed: &Passed) -> Option<&'c Lock> {
+    let (via, effect) = (&passed.lock.via, passed.lock.origin.effect);
+    let own = cx.locks.of(via, effect).map(|index| &cx.locks.locks[index]);
+    own.or_else(|| {
+        let below = |l: &&Lock| l.taken.id.1 == effect && l.taken.id.0.ends_with(via);
+        cx.locks.locks.iter().find(|l| l.decision == Decision::Lock && below(l))
+    })
+}
+
+/// A candidate for an office waits until it falls vacant: that is its work, and there is nobody to tell.
+fn stands_by(cx: &Context<'_>, lock: &Lock, passed: &Passed) -> bool {
+    const OFFICES: &[&str] = &["leader", "leadership", "elect", "election", "elector", "candidate", "campaign"];
+    let says = |name: &str| words(name).iter().any(|w| OFFICES.contains(&w.as_str()));
+    let named = |id: FunctionId| {
+        let f = cx.program.function(cx.analyzer.item(id));
+        let module = f.module.rsplit("::").next().unwrap_or("");
+        let owner = f.owner.as_deref().and_then(|o| o.rsplit("::").next()).unwrap_or("");
+        says(&f.name) || says(owner) || says(module)
+    };
+    named(passed.function) || named(lock.taken.function) || says(&cx.key(lock))
 }
 
 /// Whoever wins the lock leaves the loop: it is there to wait, and not a service that runs whenever the lock is free.
@@ -58,8 +85,9 @@ fn won_leaves(passed: &Passed, waits: &Loop) -> bool {
 fn bounded(cx: &Context<'_>, f: &Function, acquire: Site, waits: &Loop) -> bool {
     let slice = Slice::of(f);
     let Some(outcome) = f.op(acquire.at).dst else { return true };
+    let unlimited = limit::never_entered(cx, acquire.function, waits);
     let cancelled = |at: &crate::ir::Op| matches!(&at.kind, OpKind::Call(call) if call.cancel.is_some());
-    waits.blocks.iter().any(|id| {
+    waits.blocks.iter().filter(|id| !unlimited.contains(id)).any(|id| {
         let block = f.block(*id);
         let leaves = block.edges.iter().any(|e| !waits.blocks.contains(&e.to) && e.kind != EdgeKind::Question);
         let by_outcome =
@@ -70,6 +98,7 @@ fn bounded(cx: &Context<'_>, f: &Function, acquire: Site, waits: &Loop) -> bool 
             || block.edges.iter().any(|e| e.kind == EdgeKind::Cancel)
     }) || cx.program.function(acquire.function).calls().any(|(at, _, call)| {
         waits.contains(at)
+            && !unlimited.contains(&at.block)
             && call.effect.as_ref().is_some_and(|t| {
                 t.effects.iter().any(|e| matches!(e.kind, EffectKind::Timeout(_) | EffectKind::Observe(_)))
             })
@@ -126,7 +155,8 @@ fn awaited(f: &Function, at: crate::ir::OpRef) -> bool {
     f.ops().any(|(_, op)| matches!(&op.kind, OpKind::Let(crate::ir::Rvalue::Await(crate::ir::Operand::Var(v, _))) if Some(*v) == dst))
 }
 
-fn finding(cx: &Context<'_>, passed: &Passed, waits: &Loop, pauses: bool) -> Finding {
+fn finding(cx: &Context<'_>, passed: &Passed, waits: &Loop) -> Finding {
+    let pauses = pauses(cx, passed.function, waits);
     let key = cx.show(passed.function, &passed.lock.acquire.key);
     let taken = cx.op_span(passed.lock.via[0]);
     let mut f = Finding::new(
@@ -146,7 +176,7 @@ fn finding(cx: &Context<'_>, passed: &Passed, waits: &Loop, pauses: bool) -> Fin
     f.label(taken, "tried here");
     f.help = "give up after a deadline or a number of attempts, pause between the tries, and tell the caller that the lock is taken".into();
     f.step(Actor::B, taken, format!("holds `{key}`, or has crashed and left it"));
-    f.step(Actor::A, waits.span, "tries for ever, and with it the request, its connection and its memory");
+    f.step(Actor::A, waits.span, "tries for ever, and whatever waits for it waits with it");
     f.lock = Some(key);
     f
 }
