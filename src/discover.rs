@@ -33,6 +33,9 @@ pub struct Request {
     pub packages: Vec<String>,
     /// Also read what only tests, benches and examples reach.
     pub include_tests: bool,
+    /// Take published crates that lie beside one another (a registry's folder) for systems of their own:
+    /// [`Workspace::parts`].
+    pub apart: bool,
     /// Words of which a file must hold one to be worth parsing, in lower case; none: every file is.
     pub words: Vec<Word>,
     /// Packages whose users can hold locks; in packages that do not reach one of them only words count that mean a lock

@@ -118,4 +118,12 @@ impl Finding {
         let labels = self.labels.iter().map(|label| label.span);
         std::iter::once(self.span).chain(labels).chain(self.witness.iter().map(|step| step.span))
     }
+
+    /// The same places, and those of its fix.
+    pub fn spans_mut(&mut self) -> impl Iterator<Item = &mut Span> {
+        let edits = self.fix.iter_mut().flat_map(|fix| &mut fix.edits).map(|edit| &mut edit.span);
+        let labels = self.labels.iter_mut().map(|label| &mut label.span);
+        let steps = self.witness.iter_mut().map(|step| &mut step.span);
+        std::iter::once(&mut self.span).chain(labels).chain(steps).chain(edits)
+    }
 }

@@ -1,5 +1,6 @@
 //! From a workspace to findings: lowering, linking, models, analysis, rules.
 
+mod parts;
 mod wanted;
 
 use crate::analysis::Analyzer;
@@ -15,6 +16,7 @@ use crate::model::{self, Models};
 use crate::rule::Context;
 use crate::source::{FileId, Language, Problem, ProblemKind, SourceFile, Sources, Span};
 use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::collections::BTreeSet;
 
 /// What a run is asked to do, apart from what to read.
@@ -84,8 +86,17 @@ const ROUNDS: usize = 2;
 const STACK: usize = 64 << 20;
 
 /// Runs everything on a workspace. Deterministic: the same workspace gives the same outcome for any number of threads.
-pub fn run(workspace: Workspace, options: &Options) -> Outcome {
-    on_a_deep_stack(move || analyse(workspace, options, |_, _| ()).0).unwrap_or_default()
+pub fn run(mut workspace: Workspace, options: &Options) -> Outcome {
+    let mut all = std::mem::take(&mut workspace.parts);
+    if all.is_empty() {
+        return run_and(workspace, options, |_, _| ()).0;
+    }
+    all.insert(0, workspace);
+    let pool = pool();
+    Outcome::joined(parts::each(all, |mut workspace| {
+        on(pool.as_ref(), || workspace.settle());
+        analyse(workspace, options, pool.as_ref(), |_, _| ()).0
+    }))
 }
 
 /// [`run`], and what `look` makes of the facts and findings.
@@ -94,13 +105,20 @@ pub fn run_and<T: Send + Default>(
     options: &Options,
     look: impl FnOnce(&Context<'_>, &[Finding]) -> T + Send,
 ) -> (Outcome, T) {
-    on_a_deep_stack(move || analyse(workspace, options, look)).unwrap_or_default()
+    let pool = pool();
+    let judged = on_a_deep_stack(|| analyse(workspace, options, pool.as_ref(), look));
+    let Some((outcome, seen, program)) = judged else { return Default::default() };
+    // Millions of small parts: they are given back while the report is written, or not at all when the process ends first.
+    std::thread::spawn(move || drop(program));
+    (outcome, seen)
 }
 
 /// Lets `look` see the program and its locks: for `ir` and `ir --why`.
 pub fn inspect<T: Send>(workspace: Workspace, look: impl FnOnce(&Program, &Locks) -> T + Send) -> Option<T> {
-    on_a_deep_stack(move || {
-        let known = understand(workspace, &Options { include_tests: true, ..Options::default() });
+    let pool = pool();
+    on_a_deep_stack(|| {
+        let options = Options { include_tests: true, ..Options::default() };
+        let known = understand(workspace, &options, pool.as_ref());
         let analyzer = Analyzer::new(&known.program, true);
         look(&known.program, &Locks::decide(&analyzer, true))
     })
@@ -111,6 +129,18 @@ fn on_a_deep_stack<T: Send>(run: impl FnOnce() -> T + Send) -> Option<T> {
         Ok(handle) => Some(handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
         Err(_) => None,
     })
+}
+
+/// Threads with stacks as deep, as many as the caller has.
+fn pool() -> Option<ThreadPool> {
+    ThreadPoolBuilder::new().num_threads(rayon::current_num_threads()).stack_size(STACK).build().ok()
+}
+
+fn on<T: Send>(pool: Option<&ThreadPool>, run: impl FnOnce() -> T + Send) -> T {
+    match pool {
+        Some(pool) => pool.install(run),
+        None => run(),
+    }
 }
 
 /// A workspace after lowering, linking and models.
@@ -125,14 +155,9 @@ struct Known {
     versions: model::Versions,
 }
 
-fn understand(mut workspace: Workspace, options: &Options) -> Known {
-    let pool = rayon::ThreadPoolBuilder::new().stack_size(STACK).build();
+fn understand(mut workspace: Workspace, options: &Options, pool: Option<&ThreadPool>) -> Known {
     let lower_all = |workspace: &Workspace, files: &[FileId]| -> Vec<Unit> {
-        let lower = || files.par_iter().map(|id| lower(workspace, *id)).collect();
-        match &pool {
-            Ok(pool) => pool.install(lower),
-            Err(_) => files.iter().map(|id| self::lower(workspace, *id)).collect(),
-        }
+        on(pool, || files.par_iter().map(|id| lower(workspace, *id)).collect())
     };
     let mut files: Vec<FileId> = workspace.sources.iter().map(|f| f.id).collect();
     let mut units = lower_all(&workspace, &files);
@@ -141,11 +166,15 @@ fn understand(mut workspace: Workspace, options: &Options) -> Known {
     let mut program = Program::default();
     program.schema = schema;
     let mut round = 0;
+    let more = |workspace: &mut Workspace, program: &Program| {
+        let names = wanted::names(program);
+        on(pool, || workspace.more(&names))
+    };
     let understood = loop {
         program.join(workspace.sources.clone(), units);
         let understood =
             model::apply(&mut program, models, &versions(&workspace, &files, models), options.include_tests);
-        let more = if round == ROUNDS { Vec::new() } else { workspace.more(&wanted::names(&program)) };
+        let more = if round == ROUNDS { Vec::new() } else { more(&mut workspace, &program) };
         if more.is_empty() {
             break understood;
         }
@@ -199,9 +228,10 @@ fn settle_sql(workspace: &Workspace, files: &[FileId], units: &mut [Unit]) -> Sc
 fn analyse<T>(
     workspace: Workspace,
     options: &Options,
+    pool: Option<&ThreadPool>,
     look: impl FnOnce(&Context<'_>, &[Finding]) -> T,
-) -> (Outcome, T) {
-    let known = understand(workspace, options);
+) -> (Outcome, T, Program) {
+    let known = understand(workspace, options, pool);
     let (mut findings, locks, seen) = judge(&known, options, look);
     // What no crate root reaches is probably not built: a finding there is less sure.
     for finding in findings.iter_mut().filter(|f| known.unreached.contains(&f.span.file)) {
@@ -217,9 +247,7 @@ fn analyse<T>(
         program.functions.iter().filter(|f| f.test).map(|f| f.whole).collect()
     };
     let outcome = Outcome { findings, problems, stats, locks, unjudged, sources: std::mem::take(&mut program.sources) };
-    // Millions of small parts: they are given back while the report is written, or not at all when the process ends first.
-    std::thread::spawn(move || drop(program));
-    (outcome, seen)
+    (outcome, seen, program)
 }
 
 /// Explores the program and asks every rule.

@@ -126,6 +126,13 @@ impl Sources {
         id
     }
 
+    /// Takes in all files of `other`, whose ids move on by the number returned.
+    pub fn append(&mut self, other: Sources) -> u32 {
+        let by = self.files.len() as u32;
+        self.files.extend(other.files.into_iter().map(|file| SourceFile { id: FileId(file.id.0 + by), ..file }));
+        by
+    }
+
     /// The file of an id.
     pub fn get(&self, id: FileId) -> &SourceFile {
         &self.files[id.0 as usize]

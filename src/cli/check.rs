@@ -125,6 +125,7 @@ fn request(args: &Check) -> Result<Request, Failure> {
 fn complete(request: &mut Request, settings: &Settings, args: &Check) {
     request.exclude = settings.config.exclude.iter().chain(&args.exclude).cloned().collect();
     request.include_tests = args.include_tests || settings.config.include_tests.unwrap_or(false);
+    request.apart = true;
     request.use_models(settings.models.as_ref().unwrap_or(Models::builtin()));
 }
 

@@ -10,8 +10,9 @@ use super::{Error, Request};
 use crate::model::{Reach, Word};
 use crate::source::{Language, Problem, ProblemKind};
 use rayon::prelude::*;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What became of one file.
 enum Fate {
@@ -103,13 +104,25 @@ pub(super) fn select(
             (true, keep(path, *language, package, &shown, buffer))
         })
         .collect();
-    let mut workspace = Workspace { root: roots.root.clone(), packages, ..Workspace::default() };
-    let mut kept = Vec::new();
+    let alone = if request.apart { package::alone(&packages) } else { BTreeSet::new() };
+    let packages = Arc::new(packages);
+    let new = || Workspace { root: roots.root.clone(), packages: packages.clone(), ..Workspace::default() };
+    let mut workspace = new();
+    let mut parts: BTreeMap<usize, Workspace> = BTreeMap::new();
     for (read, fate) in fates {
         workspace.files_read += usize::from(read);
+        let package = match &fate {
+            Fate::Kept(file) => file.package,
+            Fate::Rest(file) => file.package,
+            _ => None,
+        };
+        let part = match package.filter(|p| alone.contains(p)) {
+            Some(package) => parts.entry(package).or_insert_with(new),
+            None => &mut workspace,
+        };
         match fate {
-            Fate::Kept(loaded) => kept.push(loaded),
-            Fate::Rest(file) if file.language == Language::Rust => workspace.rest.push(file),
+            Fate::Kept(file) => part.coming.push(file),
+            Fate::Rest(file) if file.language == Language::Rust => part.rest.push(file),
             Fate::Generated(path) => skipped.push((path, "generated code".to_owned())),
             Fate::Unread(problem) => problems.push(problem),
             Fate::Rest(_) | Fate::Nothing => {}
@@ -118,9 +131,10 @@ pub(super) fn select(
     skipped.sort();
     workspace.skipped = skipped;
     workspace.problems = problems;
-    workspace.keep(kept);
-    workspace.keep_near();
+    workspace.settle();
     workspace.problems.sort();
+    // Without a file with lock words there is nothing to begin with.
+    workspace.parts = parts.into_values().filter(|part| !part.coming.is_empty()).collect();
     Ok(workspace)
 }
 

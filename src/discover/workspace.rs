@@ -9,7 +9,7 @@ use aho_corasick::AhoCorasick;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// What a run works on.
 #[derive(Debug, Default)]
@@ -19,13 +19,17 @@ pub struct Workspace {
     /// What could not be read.
     pub problems: Vec<Problem>,
     /// The packages.
-    pub packages: Vec<Package>,
+    pub packages: Arc<Vec<Package>>,
     /// How many files were looked at.
     pub files_read: usize,
     /// What was passed over, and why: report path, reason.
     pub skipped: Vec<(String, String)>,
     /// Loaded Rust files that no `mod` declaration reaches from a crate root. Empty where there is no crate root.
     pub unreached: BTreeSet<FileId>,
+    /// Published crates among what is read, each a system of its own.
+    pub parts: Vec<Workspace>,
+    /// Files that were read and wait for [`Workspace::settle`].
+    pub(super) coming: Vec<Loaded>,
     /// Absolute root of the run; report paths are relative to it.
     pub(super) root: PathBuf,
     /// Where each loaded file stands.
@@ -84,7 +88,8 @@ impl Workspace {
     pub fn of_texts<'a>(texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Workspace {
         let mut texts: Vec<(&str, &str)> = texts.into_iter().collect();
         texts.sort_unstable();
-        let mut workspace = Workspace { packages: super::package::of_texts(&texts), ..Workspace::default() };
+        let packages = Arc::new(super::package::of_texts(&texts));
+        let mut workspace = Workspace { packages, ..Workspace::default() };
         for (path, text) in texts {
             workspace.add_text(path, text.as_bytes());
         }
@@ -133,11 +138,17 @@ impl Workspace {
         found
     }
 
-    /// Loads the files that matter because another with lock words is near.
-    pub(super) fn keep_near(&mut self) -> Vec<FileId> {
-        let mut found = self.take(|file, _| file.near);
-        found.extend(self.keep_modules());
-        found
+    /// Takes in the files with lock words, and those that matter because such a file is near.
+    pub(crate) fn settle(&mut self) {
+        let coming = std::mem::take(&mut self.coming);
+        self.keep(coming);
+        self.take(|file, _| file.near);
+        self.keep_modules();
+    }
+
+    /// Bytes of text that wait for [`Workspace::settle`].
+    pub(crate) fn size(&self) -> usize {
+        self.coming.iter().map(|file| file.content.as_ref().map_or(0, |(text, _)| text.len())).sum()
     }
 
     /// Loads the module files above the loaded ones that hand names on: without their `pub use` nobody knows what
@@ -160,7 +171,9 @@ impl Workspace {
     fn take(&mut self, wanted: impl Fn(&Unloaded, &[u8]) -> bool + Sync) -> Vec<FileId> {
         let code: Vec<FileId> = self.sources.iter().filter(|f| f.language != Language::Config).map(|f| f.id).collect();
         let owners: BTreeSet<usize> = code.iter().filter_map(|id| self.owners.get(id).copied()).collect();
-        let near = super::package::near(&self.packages, &owners);
+        // Mostly there is but one package, which is near itself.
+        let further = self.rest.iter().any(|file| file.package.is_some_and(|p| !owners.contains(&p)));
+        let near = if further { super::package::near(&self.packages, &owners) } else { owners };
         // A file of no package may matter to all of them: migrations beside the workspace's members.
         let all = code.iter().any(|id| !self.owners.contains_key(id));
         let root = &self.root;
@@ -191,48 +204,6 @@ impl Workspace {
         });
         self.files_read += unread;
         self.keep(found.into_iter().map(|(_, loaded)| loaded).collect())
-    }
-
-    /// Loads a file named in the source of `from`, relative to that file's directory: `include_str!`. `None` if it is not
-    /// there, lies outside the root or is no text.
-    pub fn beside(&mut self, from: FileId, relative: &str) -> Option<FileId> {
-        let base = self.sources.get(from).disk.clone()?.parent()?.to_path_buf();
-        self.load(&base.join(relative))
-    }
-
-    /// Loads a file named relative to the package of `from`: `sqlx::query_file!`, `migrate!`.
-    pub fn in_package(&mut self, from: FileId, relative: &str) -> Option<FileId> {
-        let base = self.package(from)?.directory.clone();
-        self.load(&base.join(relative))
-    }
-
-    /// The `.sql` files directly in a directory named relative to the package of `from`, in name order: embedded migrations.
-    pub fn migrations(&mut self, from: FileId, relative: &str) -> Vec<FileId> {
-        let Some(base) = self.package(from).map(|p| p.directory.join(relative)) else { return Vec::new() };
-        let Ok(entries) = std::fs::read_dir(base) else { return Vec::new() };
-        let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
-        paths.retain(|p| super::walk::language(p) == Some(Language::Sql));
-        paths.sort();
-        paths.iter().filter_map(|p| self.load(p)).collect()
-    }
-
-    fn load(&mut self, path: &Path) -> Option<FileId> {
-        let path = path.canonicalize().ok()?;
-        if let Some(id) = self.loaded.get(&path) {
-            return Some(*id);
-        }
-        // Nothing outside the root is read, whatever a source file names.
-        if !path.starts_with(&self.root) {
-            return None;
-        }
-        let language = super::walk::language(&path)?;
-        let mut buffer = Vec::new();
-        read::bytes(&path, language, &mut buffer).ok()?;
-        self.files_read += 1;
-        self.rest.retain(|file| file.path != path);
-        let package = super::package::owner(&self.packages, &path);
-        let content = read::text(&report_path(&self.root, &path), &buffer);
-        self.keep(vec![Loaded { path, language, package, content }]).first().copied()
     }
 
     /// Where a file stands, and whether anything reaches it.
@@ -306,6 +277,7 @@ fn hands_on(bytes: &[u8]) -> bool {
 }
 
 /// A file that was read.
+#[derive(Debug)]
 pub(super) struct Loaded {
     pub path: PathBuf,
     pub language: Language,
