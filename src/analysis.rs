@@ -31,8 +31,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use crate::ir::{
-    Acquire, Call, Effect, EffectKind, FunctionId, FunctionKind, LockKind, OpKind, Release, Rvalue, Site, TimeUnit,
-    Ttl, Value,
+    Acquire, AcquireForm, Backend, Call, Effect, EffectKind, FunctionId, FunctionKind, LockKind, OpKind, OwnerCheck,
+    Release, Rvalue, Site, TimeUnit, Ttl, Value,
 };
 use crate::link::Program;
 use crate::link::matching::{may_match, must_match, namesakes};
@@ -305,6 +305,13 @@ impl<'p> Analyzer<'p> {
     /// How a release relates to an acquisition: backend and kind must agree before keys are asked.
     pub fn relate_release(&self, release: &Release, acquire: &Acquire) -> Relation {
         if release.backend != acquire.backend || !same_family(release.kind, acquire.kind) {
+            return Relation::Other;
+        }
+        // The key that etcd's lock and election make ends with the id of the lease: who spells a key out deletes another
+        // one (etcd concurrency API reference, "Lock": "key is ... returned in the response").
+        let spelled =
+            release.backend == Backend::Etcd && release.check == OwnerCheck::None && lock::strong(&release.key);
+        if spelled && acquire.form == AcquireForm::LockApi {
             return Relation::Other;
         }
         if release.all { Relation::Must } else { self.relate(&release.key, &acquire.key) }

@@ -4,6 +4,7 @@
 //! here is a [`Use`]: a command together with the calls that lead to it from the innermost function in which its key is
 //! definite.
 
+mod documents;
 mod evidence;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +15,9 @@ use super::owning::owning_types;
 use super::summary::{Origin, Reached, Relation, Status};
 use super::{Analyzer, key_of};
 use crate::ir::{
-    Acquire, AcquireForm, Backend, Effect, EffectKind, FunctionId, LockKind, OwnerCheck, Piece, Site, Value,
+    Acquire, AcquireForm, Backend, Effect, EffectKind, FunctionId, LockKind, OwnerCheck, Piece, Site, Ttl, Value,
 };
+use documents::{compares_revisions, named_lock, rewritten};
 use evidence::Evidence;
 
 /// Calls from the function where a key is definite down to the command, and the effect's index there.
@@ -259,6 +261,9 @@ impl Locks {
                 return (Decision::Lock, "renewed, and the names say lock");
             }
         }
+        if acquire.ttl == Ttl::Never && !named_lock(a, lock, acquire) && rewritten(a, lock, acquire.backend) {
+            return (Decision::Claim, "a document: created if absent, then replaced under the version that was read");
+        }
         if evidence.carried.contains(&index) {
             return (Decision::Lock, "guard type");
         }
@@ -306,16 +311,6 @@ impl Locks {
         }
         (Decision::Claim, "no release on a succeeding path, no renewal, no owner check")
     }
-}
-
-/// Stores that compare a revision keep documents, registers and counters in the same way as locks: created if absent, replaced
-/// if unchanged, deleted. Only names tell them apart.
-fn compares_revisions(acquire: &Acquire) -> bool {
-    matches!(acquire.backend, Backend::Nats | Backend::ObjectStore | Backend::DynamoDb)
-}
-
-fn named_lock(a: &Analyzer<'_>, lock: &Lock, acquire: &Acquire) -> bool {
-    lockish(a, lock.taken.function) || lockish_key(&lock.taken.key) || lockish_key(&acquire.key)
 }
 
 /// Whether a renewal is of the lease or session that the lock is bound to: there its id is the lock's owner.
@@ -395,7 +390,7 @@ fn whole_story(a: &Analyzer<'_>, id: FunctionId, reached: &Reached) -> bool {
             EffectKind::Acquire(acquire) => match &other.effect.kind {
                 EffectKind::Release(_) => true,
                 // SETNX and EXPIRE in one helper are the whole of that defect.
-                EffectKind::Expire(_) => acquire.ttl == crate::ir::Ttl::Never,
+                EffectKind::Expire(_) => acquire.ttl == Ttl::Never,
                 _ => false,
             },
             _ => takes(other),

@@ -222,7 +222,8 @@ fn acts_elsewhere(program: &Value) -> bool {
     program.as_str().is_some_and(|path| REMOTE_PROGRAMS.contains(&path.rsplit('/').next().unwrap_or(path)))
 }
 
-fn is_key(name: &Value) -> bool {
+/// Whether the name of a header, as it is given, is such a one.
+pub fn is_key(name: &Value) -> bool {
     match name {
         Value::Path(path) => names_key(path.rsplit("::").next().unwrap_or(path)),
         _ => name.as_str().is_some_and(names_key),
@@ -234,8 +235,10 @@ pub fn names_key(name: &str) -> bool {
     let plain = name.to_ascii_lowercase().replace('_', "-");
     let mut words = plain.split('-').rev();
     let (last, before) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
-    let told =
-        matches!(before, "delivery" | "request" | "event" | "message" | "webhook" | "svix" | "ce" | "deduplication");
+    let told = matches!(
+        before,
+        "delivery" | "request" | "event" | "message" | "msg" | "webhook" | "svix" | "ce" | "deduplication"
+    );
     KEYS.contains(&plain.as_str())
         || plain.split('-').any(|word| word == "idempotency")
         || last == "id" && told

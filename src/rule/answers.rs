@@ -223,7 +223,7 @@ fn answered(edge: &Edge) -> bool {
 }
 
 /// The blocks that control can come to from `from` on without a next round of a loop.
-fn ahead(f: &Function, from: BlockId) -> BTreeSet<BlockId> {
+pub fn ahead(f: &Function, from: BlockId) -> BTreeSet<BlockId> {
     let mut seen = BTreeSet::new();
     let mut work = vec![from];
     while let Some(block) = work.pop() {

@@ -7,7 +7,9 @@ use crate::analysis::lock::{self, Lock, Locks, Use};
 use crate::analysis::summary::{Held, Observation, Origin, Relation, Status};
 use crate::analysis::{Analyzer, origin_call};
 use crate::finding::{Actor, Confidence, Finding, Label, Severity, Step};
-use crate::ir::{Certainty, EffectKind, FunctionId, Piece, Site, TimeUnit, Ttl, Value};
+use crate::ir::{
+    CallValue, Certainty, EffectKind, Function, FunctionId, FunctionKind, Piece, Site, TimeUnit, Ttl, Value,
+};
 use crate::link::Program;
 use crate::rule::Rule;
 use crate::source::Span;
@@ -151,6 +153,7 @@ impl Context<'_> {
                 let name = home.vars.get(*var as usize).and_then(|v| v.name.clone());
                 name.map_or_else(|| value.clone(), |n| Value::Path(format!("{{{n}}}")))
             }
+            Value::Call(call) if self.const_of(call).is_some() => Value::Path(self.const_of(call).unwrap_or_default()),
             Value::Call(call) => {
                 let mut call = (**call).clone();
                 call.args = call.args.iter().map(|v| self.named(function, v, depth + 1)).collect();
@@ -174,6 +177,18 @@ impl Context<'_> {
             ),
             other => other.clone(),
         }
+    }
+
+    /// The const that a call computes: its name says more than what it is computed with.
+    fn const_of(&self, call: &CallValue) -> Option<String> {
+        let at = call.at.0?;
+        let holds = |f: &&Function| {
+            f.kind == FunctionKind::Const
+                && f.whole.file == at.file
+                && f.whole.start <= at.start
+                && at.end <= f.whole.end
+        };
+        self.program.functions().map(|(_, f)| f).find(holds).map(|f| f.name.clone())
     }
 
     /// The key of a lock for messages.

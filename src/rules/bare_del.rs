@@ -1,10 +1,11 @@
 //! `bare-del`: a lease key is deleted without comparing the owner in the same step.
 
 use super::{check_then_del, release_unheld};
-use crate::analysis::lock::{Decision, Lock, Pairing, Use, words};
+use crate::analysis::lock::{Decision, Lock, Pairing, Use, UseId, words};
 use crate::analysis::summary::Relation;
 use crate::finding::{Actor, Confidence, Finding, Severity};
 use crate::ir::{Backend, EffectKind, LockKind, OwnerCheck, Piece, Ttl, Value};
+use crate::rule::answers::ahead;
 use crate::rule::{Context, Group, Rule, advice};
 
 /// The rule.
@@ -18,6 +19,7 @@ pub const RULE: Rule = Rule {
 
 fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
     let unheld = release_unheld::flagged(cx);
+    let mut kept: Vec<(&Use, UseId, Finding)> = Vec::new();
     for (index, release) in cx.locks.releases.iter().enumerate() {
         if let Some((lock, how)) = bare_release_of(cx, index)
             && !unheld.contains(&index)
@@ -25,12 +27,35 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             && !cx.watched(release)
             && !member_is_owner(cx, release)
         {
-            findings.push(match how != Pairing::Path && by_force(cx, release) {
+            let found = match how != Pairing::Path && by_force(cx, release) {
                 true => forced(cx, release, lock),
                 false => finding(cx, release, lock, how),
-            });
+            };
+            // Branches that come together again: one call behind them does for all.
+            match kept.iter_mut().find(|(first, of, _)| of == &lock.taken.id && beside(cx, first, release)) {
+                Some((_, _, first)) => {
+                    let (mut low, high) =
+                        if found.span < first.span { (found, first.clone()) } else { (first.clone(), found) };
+                    low.label(high.span, "and here");
+                    low.confidence = low.confidence.max(high.confidence);
+                    *first = low;
+                }
+                None => kept.push((release, lock.taken.id.clone(), found)),
+            }
         }
     }
+    findings.extend(kept.into_iter().map(|(.., f)| f));
+}
+
+/// Whether two releases stand on branches of one function that meet again.
+fn beside(cx: &Context<'_>, x: &Use, y: &Use) -> bool {
+    let (a, b) = (x.site(), y.site());
+    if a.function != b.function || a.at.block == b.at.block {
+        return false;
+    }
+    let f = cx.program.function(a.function);
+    let (after_a, after_b) = (ahead(f, a.at.block), ahead(f, b.at.block));
+    !after_a.contains(&b.at.block) && !after_b.contains(&a.at.block) && !after_a.is_disjoint(&after_b)
 }
 
 /// The lock that a release without owner check surely belongs to.

@@ -84,7 +84,11 @@ fn ttl_of(kind: &EffectKind) -> &Ttl {
 }
 
 fn finding(cx: &Context<'_>, lock: &Lock, renewal: &Use, pace: &Pace) -> Finding {
-    let key = cx.show(renewal.function, crate::analysis::lock::key(&renewal.effect));
+    // Where a lease or session is renewed, its id is the key of the renewal: the lock has a name.
+    let key = match lock.acquire().map(|a| a.backend) {
+        Some(Backend::Etcd | Backend::Consul) => cx.key(lock),
+        _ => cx.show(renewal.function, crate::analysis::lock::key(&renewal.effect)),
+    };
     let text = |ns: u128| format!("{:?}", std::time::Duration::from_nanos(ns as u64));
     let (severity, what) = if pace.ratio >= 0.999 {
         (Severity::Error, "the lease ends before it is renewed")

@@ -1,5 +1,6 @@
 //! `setnx-expire`: a set-if-absent without expiry, whose expiry comes by a second command.
 
+use crate::analysis::fate::{self, Fate};
 use crate::analysis::lock::Decision;
 use crate::analysis::origin_call;
 use crate::analysis::summary::{Observation, Origin};
@@ -50,9 +51,26 @@ fn expiries(cx: &Context<'_>) -> Vec<Observation> {
             && a.ttl == Ttl::Never
             && is_expiry(o)
             && cx.judged(o.function)
+            && (gates(cx, o) || is_lock(cx, o))
     });
     // In a script, an expiry under the branch that won belongs to the acquisition: what is left runs for losers too.
     all.filter(|o| !repairs(cx, o)).cloned().collect()
+}
+
+fn is_lock(cx: &Context<'_>, o: &Observation) -> bool {
+    let lock = cx.locks.of(&o.lock.via, o.lock.origin.effect);
+    lock.is_some_and(|i| cx.locks.locks[i].decision == Decision::Lock)
+}
+
+/// Whether somebody looks at the reply. A field or key that is only given its first value marks nothing.
+fn gates(cx: &Context<'_>, o: &Observation) -> bool {
+    let site = o.lock.origin.site;
+    let script = origin_call(cx.program, site)
+        .and_then(|c| c.effect.as_ref())
+        .is_some_and(|trip| matches!(trip.atomicity, Atomicity::Script | Atomicity::Multi));
+    let f = cx.program.function(site.function);
+    let Some(dst) = f.op(site.at).dst else { return script };
+    script || !matches!(fate::payload(cx.program, f, dst), Fate::Unseen | Fate::Logged)
 }
 
 /// The nearest expiry on the lock's key that follows the acquisition in a step of its own.

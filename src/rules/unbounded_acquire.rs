@@ -7,7 +7,7 @@ use crate::analysis::lock::{Decision, Lock, words};
 use crate::analysis::slice::Slice;
 use crate::analysis::summary::Passed;
 use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{EdgeKind, EffectKind, Function, FunctionId, LockKind, OpKind, Site};
+use crate::ir::{Call, EdgeKind, EffectKind, Function, FunctionId, LockKind, OpKind, Site};
 use crate::rule::loops::{Loop, innermost};
 use crate::rule::{Context, Group, Rule};
 use crate::source::Span;
@@ -143,11 +143,33 @@ fn pauses(cx: &Context<'_>, id: FunctionId, waits: &Loop) -> bool {
     let unknown = f.calls().any(|(at, _, c)| {
         waits.contains(at) && c.effect.is_none() && c.targets.is_empty() && f.is_async && awaited(f, at)
     });
-    let thread = f.calls().any(|(at, _, c)| {
-        waits.contains(at)
-            && matches!(c.name(), "sleep" | "yield_now" | "park" | "park_timeout" | "wait" | "snooze" | "spin")
-    });
+    let thread =
+        f.calls().any(|(at, _, c)| waits.contains(at) && (rests(c) || c.targets.iter().any(|t| rest_below(cx, *t, 0))));
     sleeps || unknown || thread
+}
+
+/// A call that lets time or another thread pass.
+fn rests(call: &Call) -> bool {
+    let name = call.name();
+    matches!(
+        name,
+        "sleep"
+            | "yield_now"
+            | "park"
+            | "park_timeout"
+            | "wait"
+            | "wait_timeout"
+            | "recv"
+            | "recv_timeout"
+            | "snooze"
+            | "spin"
+    )
+}
+
+/// Whether a helper of the round waits for something.
+fn rest_below(cx: &Context<'_>, id: FunctionId, depth: u32) -> bool {
+    let below = |c: &Call| depth < 3 && c.targets.iter().any(|t| rest_below(cx, *t, depth + 1));
+    cx.program.function(id).calls().any(|(_, _, c)| c.effect.is_none() && (rests(c) || below(c)))
 }
 
 fn awaited(f: &Function, at: crate::ir::OpRef) -> bool {

@@ -172,9 +172,9 @@ fn finding(cx: &Context<'_>, release: &Use, lost: &Lost) -> Finding {
         .find(|lock| lock.releases.keys().any(|i| cx.locks.releases[*i].id == release.id))
         .map_or(span, |lock| cx.place(&lock.taken));
     if session {
-        f.step(Actor::A, taken, "takes the lock on one connection");
-        f.step(Actor::A, span, "unlocks on another, or after the first was closed and replaced");
-        f.step(Actor::Store, span, format!("answers {answer}: this session holds no such lock"));
+        f.step(Actor::A, taken, "takes the lock in its session");
+        f.step(Actor::Store, taken, "the session ends or is reset under the work (a failover, a reconnect, a pooler between), and the lock with it");
+        f.step(Actor::A, span, format!("unlocks, and is answered {answer}: this session holds no such lock"));
         f.step(
             Actor::A,
             span,

@@ -1,6 +1,6 @@
 //! `unfenceable-effect`: something is sent under a lock that nobody can refuse, and nothing in it tells a repetition.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::database;
 use crate::analysis::lock::{Decision, Lock, words};
@@ -9,8 +9,9 @@ use crate::analysis::summary::Observation;
 use crate::finding::{Actor, Confidence, Finding, Severity};
 use crate::ir::{
     AcquireForm, Call, EffectKind, External, FunctionId, HandleKind, LockKind, OpKind, Operand, Piece, Rvalue, Value,
+    Var,
 };
-use crate::protocol::external::names_key;
+use crate::protocol::external::{is_key, names_key};
 use crate::rule::{Context, Group, Rule};
 use crate::source::Span;
 
@@ -31,8 +32,9 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
             continue;
         }
         let named = acquire.form != AcquireForm::SetIfAbsent || !matches!(acquire.key, Value::Unknown);
-        let sections =
-            cx.sections(index, |o| named && repeats(o).is_some() && !told_by_helper(cx, o) && !harmless_again(cx, o));
+        let sections = cx.sections(index, |o| {
+            named && repeats(o).is_some() && !told_by_helper(cx, o) && !told_by_header(cx, o) && !harmless_again(cx, o)
+        });
         for section in sections {
             let open: Vec<Observation> = section.into_iter().filter(|o| in_scope(cx, o, acquire.kind)).collect();
             if let Some(first) = open.first() {
@@ -59,7 +61,34 @@ fn repeats(o: &Observation) -> Option<&External> {
 
 /// Whether the second time leaves everything as the first one did.
 fn harmless_again(cx: &Context<'_>, o: &Observation) -> bool {
-    same_object(cx, o) || content_names_it(cx, o)
+    same_object(cx, o) || content_names_it(cx, o) || own_name(o)
+}
+
+/// Whether what is stored has a name that no other holder makes: a new id, or one that the database gave to a row just
+/// inserted.
+fn own_name(o: &Observation) -> bool {
+    matches!(&o.effect.kind, EffectKind::External(e) if e.what == "object PUT" && named_anew(&e.target, 0))
+}
+
+fn named_anew(name: &Value, depth: usize) -> bool {
+    if depth > 16 {
+        return false;
+    }
+    let inner = |v: &Value| named_anew(v, depth + 1);
+    match name {
+        Value::Fresh(_) => true,
+        Value::Template(pieces) => pieces.iter().any(|p| matches!(p, Piece::Hole(v) if inner(v))),
+        Value::Field(base, _) => inner(base),
+        Value::Call(call) if call.name.starts_with('.') => call.args.first().is_some_and(inner),
+        Value::Call(call) => call.args.iter().any(|arg| inner(arg) || arg.as_str().is_some_and(inserts)),
+        _ => false,
+    }
+}
+
+/// Whether a statement makes a row and hands back what the database gave it.
+fn inserts(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    text.trim_start().starts_with("insert") && text.contains("returning")
 }
 
 /// Whether an object of a fixed name and fixed content is put: the second time changes nothing.
@@ -125,6 +154,32 @@ fn by_digest(cx: &Context<'_>, function: FunctionId, value: &Value, depth: usize
         Value::Join(list) => !list.is_empty() && list.iter().all(inner),
         _ => false,
     }
+}
+
+/// Whether a header that tells repetitions was put among those of a request or message, or its builder was told the id.
+fn told_by_header(cx: &Context<'_>, o: &Observation) -> bool {
+    let site = o.origin.site;
+    let sent = |e: &External| e.idempotency.is_none() && (e.what == "publish" || e.what.starts_with("HTTP"));
+    let f = cx.program.function(site.function);
+    let (EffectKind::External(external), OpKind::Call(sends)) = (&o.effect.kind, &f.op(site.at).kind) else {
+        return false;
+    };
+    if !sent(external) {
+        return false;
+    }
+    let slice = Slice::of(f);
+    let parts: BTreeSet<Var> = sends.args.iter().skip(1).flat_map(|x| slice.sources(x)).collect();
+    let value = |x: &Operand| cx.program.value(site.function, x);
+    f.calls().any(|(_, _, call)| {
+        let added = match (call.name(), call.args.as_slice()) {
+            ("insert" | "append" | "header", [to, name, id]) if is_key(plain(&value(name))) => Some((to, id)),
+            ("message_id", [to, id]) => Some((to, id)),
+            _ => None,
+        };
+        added.is_some_and(|(to, id)| {
+            matches!(to, Operand::Var(var, _) if parts.contains(var)) && !made_anew(&value(id), 0)
+        })
+    })
 }
 
 /// Whether the headers of a request are made by a function of the workspace that puts a key among them.

@@ -25,7 +25,7 @@ pub fn takes_wake_for_grant(cx: &Context<'_>, lock: &Lock) -> Option<Span> {
         return None;
     }
     let slice = Slice::of(f);
-    let watches = reached.iter().filter(|r| look(r).is_some_and(|l| l.watch && !l.children));
+    let watches = reached.iter().filter(|r| look(r).is_some_and(|l| l.watch && !l.children) && !called_back(cx, r));
     // The node that is watched was found in the list.
     let found_in = |w: &Reached, list: OpRef| {
         let (OpKind::Call(_), OpKind::Call(call)) = (&f.op(list).kind, &f.op(at(w)).kind) else { return false };
@@ -37,6 +37,17 @@ pub fn takes_wake_for_grant(cx: &Context<'_>, lock: &Lock) -> Option<Span> {
         lists.iter().any(before) && returns_without(f, at(w), &lists)
     });
     blind.next().map(|w| w.effect.span)
+}
+
+/// Whether the watcher is a function that is told by its name: it holds nothing of the one who waits, so nobody waits here
+/// for what it hears.
+fn called_back(cx: &Context<'_>, watch: &Reached) -> bool {
+    let site = watch.origin.site;
+    let OpKind::Call(call) = &cx.program.function(site.function).op(site.at).kind else { return false };
+    call.args.iter().skip(1).any(|arg| match arg {
+        Operand::Path(path) => path.rsplit("::").next().is_some_and(|name| name.starts_with(char::is_lowercase)),
+        _ => false,
+    })
 }
 
 fn look(r: &Reached) -> Option<&Look> {

@@ -4,6 +4,7 @@ use super::cond::has_let;
 use super::pattern::{Bindings, Rest, irrefutable, unit};
 use super::scope::Kind;
 use super::{Lower, Want, used};
+use crate::frontend::rust::attrs;
 use crate::ir::{EdgeKind, Guard, Operand, Rvalue, Use};
 use crate::source::Span;
 use syn::{Expr, Pat};
@@ -91,6 +92,9 @@ impl Lower<'_> {
         }
         let mut test = self.current();
         for arm in &e.arms {
+            if !self.test && attrs::is_test(&arm.attrs) {
+                continue;
+            }
             let at = self.places.pat(&arm.pat);
             let (pat, guard) = match &arm.pat {
                 Pat::Guard(p) => (&*p.pat, Some(&*p.guard)),

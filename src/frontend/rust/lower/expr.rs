@@ -2,7 +2,7 @@
 
 use super::pattern::unit;
 use super::{Lower, MAX_DEPTH, Want, used};
-use crate::frontend::rust::{names, places, types};
+use crate::frontend::rust::{attrs, names, places, types};
 use crate::ir::{BinaryOp, Exit, FormatPiece, Lit, OpKind, Operand, Rvalue, UnaryOp, Use, Var};
 use crate::source::Span;
 use syn::{BinOp, Expr, Member, UnOp};
@@ -363,6 +363,9 @@ impl Lower<'_> {
         let path = types::path(&self.names, &e.path).path;
         let mut fields = Vec::with_capacity(e.fields.len());
         for field in &e.fields {
+            if !self.test && attrs::is_test(&field.attrs) {
+                continue;
+            }
             let value = self.value(&field.expr, Want::Value);
             fields.push((member(&field.member), value));
         }

@@ -5,7 +5,7 @@ use super::pattern::{Bindings, unit};
 use super::scope::Kind;
 use super::tokens::{is_type_path, loose_expressions, parse_matches, rest_of, split_commas, strip_field};
 use super::{Lower, Want, used};
-use crate::frontend::rust::{names, parse, places, types, words};
+use crate::frontend::rust::{attrs, names, parse, places, types, words};
 use crate::ir::{BinaryOp, BlockId, EdgeKind, Exit, FunctionKind, Guard, Lit, Operand, Rvalue, Use};
 use crate::source::Span;
 use proc_macro2::{TokenStream, TokenTree};
@@ -57,7 +57,10 @@ impl Lower<'_> {
                 let prefix = self.body.path.clone();
                 self.lazy_statics(tokens, &prefix).then(unit)
             }
-            "cfg" => Some(self.compute(span, want, Rvalue::Unknown(Vec::new()))),
+            "cfg" => Some(match attrs::predicate(tokens).filter(|_| !self.test) {
+                Some(value) => Operand::Lit(Lit::Bool(value)),
+                None => self.compute(span, want, Rvalue::Unknown(Vec::new())),
+            }),
             "stringify" => Some(Operand::Lit(Lit::Str(tokens.to_string()))),
             "indoc" => self.first_argument(tokens, want),
             "select" | "select_biased" => self.select(mac, want),
@@ -272,11 +275,20 @@ impl Lower<'_> {
     /// `cfg_if! { if #[cfg(a)] { .. } else { .. } }` in a body: any of the blocks may be the one that is compiled.
     fn cfg_if(&mut self, tokens: &TokenStream, want: Want, span: Span) -> Option<Operand> {
         let mut blocks = Vec::new();
+        let mut there = None;
         for token in tokens.clone() {
-            if let TokenTree::Group(group) = &token
-                && group.delimiter() == proc_macro2::Delimiter::Brace
-            {
-                blocks.push(syn::parse2::<Block>(token.into()).ok()?);
+            let TokenTree::Group(group) = &token else { continue };
+            match group.delimiter() {
+                proc_macro2::Delimiter::Bracket => {
+                    let cfg = syn::parse2::<syn::MetaList>(group.stream()).ok();
+                    there = cfg.and_then(|cfg| attrs::predicate(&cfg.tokens));
+                }
+                proc_macro2::Delimiter::Brace if there == Some(false) && !self.test => there = None,
+                proc_macro2::Delimiter::Brace => {
+                    there = None;
+                    blocks.push(syn::parse2::<Block>(token.into()).ok()?);
+                }
+                _ => {}
             }
         }
         Some(self.choose_one(blocks.len(), span, want, |this, at, inner| this.block_into(&blocks[at], inner)))

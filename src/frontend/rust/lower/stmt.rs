@@ -216,7 +216,7 @@ fn configured(stmt: &Stmt) -> Configured {
         return Configured::Test;
     }
     // Both of two alternative `let`s are lowered, one after the other.
-    let some = !matches!(stmt, Stmt::Local(_)) && attrs.iter().any(|attr| attr.path().is_ident("cfg"));
+    let some = !matches!(stmt, Stmt::Local(_)) && attrs::configured(attrs).is_none();
     if some { Configured::Sometimes } else { Configured::Always }
 }
 
@@ -224,22 +224,37 @@ fn is_alternative(stmt: &Stmt) -> bool {
     matches!(stmt, Stmt::Expr(_, None)) && matches!(configured(stmt), Configured::Sometimes)
 }
 
-/// Outer attributes of an expression that can stand as a statement.
+/// Outer attributes of an expression that can stand as a statement. Those of an assignment or a calculation are kept at
+/// their first operand.
 fn attributes(expr: &Expr) -> &[Attribute] {
     match expr {
+        Expr::Assign(e) if e.attrs.is_empty() => attributes(&e.left),
+        Expr::Binary(e) if e.attrs.is_empty() => attributes(&e.left),
+        Expr::Cast(e) if e.attrs.is_empty() => attributes(&e.expr),
         Expr::Assign(e) => &e.attrs,
         Expr::Async(e) => &e.attrs,
         Expr::Await(e) => &e.attrs,
         Expr::Block(e) => &e.attrs,
+        Expr::Break(e) => &e.attrs,
         Expr::Call(e) => &e.attrs,
+        Expr::Closure(e) => &e.attrs,
+        Expr::Continue(e) => &e.attrs,
+        Expr::Field(e) => &e.attrs,
         Expr::ForLoop(e) => &e.attrs,
         Expr::If(e) => &e.attrs,
+        Expr::Index(e) => &e.attrs,
+        Expr::Lit(e) => &e.attrs,
         Expr::Loop(e) => &e.attrs,
         Expr::Macro(e) => &e.attrs,
         Expr::Match(e) => &e.attrs,
         Expr::MethodCall(e) => &e.attrs,
+        Expr::Paren(e) => &e.attrs,
+        Expr::Path(e) => &e.attrs,
         Expr::Return(e) => &e.attrs,
+        Expr::Struct(e) => &e.attrs,
         Expr::Try(e) => &e.attrs,
+        Expr::Tuple(e) => &e.attrs,
+        Expr::Unary(e) => &e.attrs,
         Expr::Unsafe(e) => &e.attrs,
         Expr::While(e) => &e.attrs,
         _ => &[],
