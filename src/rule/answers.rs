@@ -39,7 +39,7 @@ struct Asked<'u> {
     /// Its type cannot show the loss.
     silent: bool,
     command: bool,
-    /// A helper has turned the loss into an error: who looks at that has looked at the answer.
+    /// The loss comes as an error, or a helper has turned it into one: who looks at that has looked at the answer.
     as_error: bool,
     heed: Heed,
     /// Calls of neutral helpers that lead there, outermost first.
@@ -60,7 +60,8 @@ impl Context<'_> {
         }
         let mut out = BTreeSet::new();
         let (_, around) = used.id.0.split_last().unwrap_or((&site, &[]));
-        self.follow(Asked { site, silent, command: true, as_error: false, heed, around, depth: 0 }, &mut out);
+        let as_error = matches!((&reply.held, &reply.lost), (Shape::Ok(_), Shape::Err(_)));
+        self.follow(Asked { site, silent, command: true, as_error, heed, around, depth: 0 }, &mut out);
         out.into_iter().collect()
     }
 
@@ -92,6 +93,8 @@ impl Context<'_> {
             Fate::Unseen => {
                 out.insert(lost);
             }
+            // Whoever calls is told by the error.
+            Fate::Tested | Fate::Handed if asked.as_error && hands_error_on(f, dst) => self.callers_of(asked, out),
             Fate::Logged if heed == Heed::Acting => {
                 out.insert(lost);
             }
@@ -177,6 +180,15 @@ impl Context<'_> {
                 _ => false,
             })
     }
+}
+
+/// Whether the error of a result leaves the function by `?`.
+fn hands_error_on(f: &Function, dst: Var) -> bool {
+    let slice = Slice::of(f);
+    f.blocks
+        .iter()
+        .flat_map(|b| &b.edges)
+        .any(|e| e.kind == EdgeKind::Question && flow_tested(&e.guard).is_some_and(|x| slice.sources(x).contains(&dst)))
 }
 
 /// Whether the op makes the `Err` that a value is.
