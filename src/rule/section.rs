@@ -321,7 +321,7 @@ fn settled(value: &Value, depth: usize) -> bool {
 }
 
 /// Calls that bring a value into another form, or put it into a command or statement.
-pub(super) fn converts(name: &str) -> bool {
+pub fn converts(name: &str) -> bool {
     const FORMS: &[&str] = &[
         "to_string",
         "to_owned",

@@ -94,6 +94,10 @@ const REMOVES: &[&str] = &[
 /// The write of an observation, if nothing makes it safe against a stale holder.
 fn unsafe_write<'o>(cx: &Context<'_>, o: &'o Observation) -> Option<&'o Write> {
     let EffectKind::Write(write) = &o.effect.kind else { return None };
+    // What the command that takes the lock writes besides is the lock's own bookkeeping: in the next round it takes again.
+    if o.origin.site == o.lock.origin.site {
+        return None;
+    }
     if o.relation == Relation::Must || removes(write) && !ends_lease_row(o, write) {
         return None;
     }

@@ -8,7 +8,7 @@ use crate::analysis::lock::{Decision, Lock, show, words};
 use crate::analysis::summary::{Observation, Relation};
 use crate::finding::{Actor, Finding, Severity};
 use crate::ir::{Backend, Call, Effect, EffectKind, LockKind, Resource, Safety, Value, Write};
-use crate::rule::section::Covered;
+use crate::rule::section::{Covered, converts};
 use crate::rule::{Context, Group, Rule};
 use crate::source::Span;
 
@@ -172,7 +172,11 @@ fn drawn_with(cx: &Context<'_>, o: &Observation) -> Option<Span> {
 fn anew(value: &Value, depth: usize) -> bool {
     match value {
         Value::Clock { .. } | Value::Fresh(_) => true,
-        Value::Call(call) => depth < 8 && call.args.iter().any(|v| anew(v, depth + 1)),
+        // What a command answers is not what it was asked with.
+        Value::Call(call) => {
+            let name = call.name.rsplit([':', '.']).next().unwrap_or("");
+            depth < 8 && converts(name) && call.args.iter().any(|v| anew(v, depth + 1))
+        }
         _ => false,
     }
 }
