@@ -7,7 +7,7 @@ use crate::analysis::database;
 use crate::analysis::lock::{Decision, Lock, show, words};
 use crate::analysis::summary::{Observation, Relation};
 use crate::finding::{Actor, Finding, Severity};
-use crate::ir::{Backend, Call, Effect, EffectKind, LockKind, Resource, Safety, Value, Write};
+use crate::ir::{Backend, Call, Effect, EffectKind, FunctionId, LockKind, Resource, Safety, Ttl, Value, Write};
 use crate::rule::section::{Covered, converts};
 use crate::rule::{Context, Group, Rule};
 use crate::source::Span;
@@ -79,6 +79,8 @@ const ANEW: &str = "the fence is a clock reading or a random value: it says noth
 const KEPT: &str =
     "the fence is compared but never stored: what is compared with stays low, and a late holder passes as well";
 const TWICE: &str = "this section writes twice with one fence and the comparison is strict: its second write is refused as if it were late";
+const STARTS_ANEW: &str = "the counter that the fence is drawn from expires or is deleted: it starts anew, and a later holder draws a lower number than a late one has";
+const VERSION: &str = "the version of an etcd key starts anew when the key is made again: a later holder has a lower one than a late one; its create revision only grows";
 const SHARED: &str =
     "the fence is read, not drawn, so two holders can have the same one, and the comparison lets an equal one pass";
 
@@ -87,6 +89,13 @@ fn weakness(cx: &Context<'_>, o: &Observation, all: &[&Observation]) -> Option<&
     let (write, column, op, value) = fence_column(o)?;
     if anew(value, 0) {
         return Some(ANEW);
+    }
+    if starts_anew(cx, o) {
+        return Some(STARTS_ANEW);
+    }
+    let versioned = |call: &Call| call.name() == "version" && call.args.len() == 1;
+    if o.lock.acquire.backend == Backend::Etcd && cx.goes_into(o, &versioned) {
+        return Some(VERSION);
     }
     let counts = |call: &Call| draws(call, |e| matches!(&e.kind, EffectKind::Issue(_)) && redis(call));
     let own_trip = |call: &Call| counts(call) && !draws(call, |e| matches!(e.kind, EffectKind::Acquire(_)));
@@ -97,7 +106,8 @@ fn weakness(cx: &Context<'_>, o: &Observation, all: &[&Observation]) -> Option<&
     if !stored && op != "=" {
         return Some(KEPT);
     }
-    let reads = |call: &Call| draws(call, |e| matches!(&e.kind, EffectKind::Read(Resource::Key(..)))) && redis(call);
+    // What etcd and ZooKeeper tell of a key holds revisions, which are one grant's alone.
+    let reads = |call: &Call| draws(call, |e| matches!(&e.kind, EffectKind::Read(Resource::Key(Backend::Redis, _))));
     if op == "<=" && cx.goes_into(o, &reads) {
         return Some(SHARED);
     }
@@ -165,6 +175,32 @@ fn drawn_with(cx: &Context<'_>, o: &Observation) -> Option<Span> {
             let fence = |e: &Effect| matches!(&e.kind, EffectKind::Issue(key) if is_fence(&show(key)));
             reached.iter().find(|r| fence(&r.effect)).map(|r| r.effect.span)
         })
+    })
+}
+
+/// Whether the counter that the taking step draws from is given an expiry or deleted, in that step or by the functions of its
+/// module.
+fn starts_anew(cx: &Context<'_>, o: &Observation) -> bool {
+    let Some(trip) = database::trip(cx.analyzer, o.lock.origin.site) else { return false };
+    let home = o.lock.origin.site.function;
+    let drawn = trip.effects.iter().find_map(|e| match &e.kind {
+        EffectKind::Issue(key) => Some(cx.analyzer.comparable(home, key)),
+        _ => None,
+    });
+    let Some(counter) = drawn.filter(|key| *key != Value::Unknown) else { return false };
+    let module = |id| &cx.program.function(cx.analyzer.item(id)).module;
+    let ends = |id: FunctionId, e: &Effect| {
+        let key = match &e.kind {
+            EffectKind::Expire(e) if e.ttl != Ttl::Never => &e.key,
+            EffectKind::Release(r) => &r.key,
+            EffectKind::Write(Write { resource: Resource::Key(_, key), verb, .. }) if verb == "DEL" => key,
+            _ => return false,
+        };
+        cx.analyzer.relate(&cx.analyzer.comparable(id, key), &counter) == Relation::Must
+    };
+    let beside = cx.program.functions().filter(|(id, _)| cx.judged(*id) && module(*id) == module(home));
+    beside.into_iter().any(|(id, f)| {
+        f.calls().any(|(_, _, call)| call.effect.as_ref().is_some_and(|t| t.effects.iter().any(|e| ends(id, e))))
     })
 }
 
