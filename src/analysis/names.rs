@@ -140,7 +140,8 @@ fn shown_call(call: &CallValue) -> String {
     let name = super::shapes::last(call.name.trim_start_matches('.'));
     let inner = call.args.first().map_or_else(|| "..".into(), show);
     let converts = ["as_", "to_", "into_"].iter().any(|start| name.starts_with(start))
-        || matches!(name, "clone" | "into" | "from" | "unwrap" | "expect" | "trim" | "bind" | "deref");
+        || matches!(name, "clone" | "into" | "from" | "unwrap" | "expect" | "trim" | "bind" | "deref")
+        || matches!(name, "parse" | "parse_str" | "from_str" | "try_from" | "from_utf8" | "from_slice");
     let method = call.name.starts_with('.');
     let named = call.name.contains("::") && !call.name.starts_with("sql::");
     match () {

@@ -9,7 +9,7 @@ use crate::analysis::lock::Decision;
 use crate::analysis::slice::Slice;
 use crate::analysis::summary::{Held, Leaving, Status};
 use crate::finding::{Actor, Confidence, Finding, Severity};
-use crate::ir::{EffectKind, Exit, FunctionId, LockKind, OpRef, Operand, Shape, Ttl, Use};
+use crate::ir::{EffectKind, Exit, FunctionId, LockKind, OpKind, OpRef, Operand, Shape, Ttl, Use};
 use crate::rule::{Context, Group, Rule};
 use crate::source::Span;
 
@@ -55,7 +55,9 @@ fn check(cx: &Context<'_>, findings: &mut Vec<Finding>) {
         // An answer that the function also gives when it does not hold the lock: no caller can know better.
         let lost: Vec<&Shape> = exits.iter().filter(|e| e.status == Status::Lost).map(|e| &e.ret).collect();
         let gives_up = |e: &Leaving| !refuses || negative(&e.ret);
-        let silent = |e: &&&Leaving| gives_up(e) && leaks(e, &lost) && !after_renewal(cx, e) && !guarded(cx, e);
+        let silent = |e: &&&Leaving| {
+            gives_up(e) && (leaks(e, &lost) || handle_dropped(cx, e)) && !after_renewal(cx, e) && !guarded(cx, e)
+        };
         let mut leaks: Vec<&&Leaving> = exits.iter().filter(silent).collect();
         leaks.sort_by_key(|e| e.at);
         leaks.dedup_by_key(|e| e.at);
@@ -137,6 +139,26 @@ fn leaks(exit: &Leaving, lost: &[&Shape]) -> bool {
             || matches!(exit.ret, Shape::Err(_) | Shape::Unit)
             || ok_unit(&exit.ret)
             || (definite(&exit.ret) && lost.contains(&&exit.ret)))
+}
+
+/// Leaves with an answer that is not made of what the acquisition handed out, though the release is: nobody can give the
+/// lock back after that.
+fn handle_dropped(cx: &Context<'_>, exit: &Leaving) -> bool {
+    let (Some(dst), Some(at)) = (exit.lock.dst, exit.at) else { return false };
+    let f = cx.program.function(exit.function);
+    let OpKind::Return(value, _) = &f.op(at).kind else { return false };
+    if exit.status != Status::Held || !exit.proven || exit.carried || exit.exit != Exit::Return {
+        return false;
+    }
+    let slice = Slice::of(f);
+    let made = |x: &Operand| slice.sources(x).contains(&dst);
+    let reached = cx.analyzer.reached(exit.function);
+    let mut releases = reached.iter().filter(|r| matches!(r.effect.kind, EffectKind::Release(_))).map(|r| r.via[0].at);
+    let by_handle = releases.any(|at| match &f.op(at).kind {
+        OpKind::Call(call) => call.args.iter().any(made),
+        _ => false,
+    });
+    by_handle && !made(value)
 }
 
 /// Nothing about the shape is left open.
@@ -225,7 +247,9 @@ fn finding(cx: &Context<'_>, index: usize, leaks: &[&&Leaving]) -> Finding {
     f.help = "release on every exit: run the section in an inner async block or function and release after it, or hold a guard whose Drop releases".into();
     f.step(Actor::A, span, format!("acquires `{key}`"));
     if let Some(at) = first.at {
-        f.step(Actor::A, f_body.op(at).span, "leaves on an error, without the release");
+        let fails = first.exit == Exit::Question || matches!(first.ret, Shape::Err(_));
+        let how = if fails { "leaves on an error, without the release" } else { "leaves without the release" };
+        f.step(Actor::A, f_body.op(at).span, how);
     }
     f.step(Actor::B, span, format!("finds `{key}` taken {until}, though nobody works on it"));
     f.lock = Some(cx.key(lock));

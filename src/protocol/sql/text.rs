@@ -63,11 +63,22 @@ impl Text {
                     self.push(inner, depth + 1);
                 }
             }
+            // The name of a table that is a const of a crate that was not read: two such are two tables.
+            Value::Path(path) if self.at_table() && constant(path).is_some() => {
+                self.sql.push_str(constant(path).unwrap_or_default());
+            }
             other => {
                 self.sql.push(hole(self.holes.len()));
                 self.holes.push(bounded(other));
             }
         }
+    }
+
+    /// Whether the name of a table comes next.
+    fn at_table(&self) -> bool {
+        let mut words = self.sql.split_whitespace().rev();
+        let last = words.next().unwrap_or("").to_ascii_lowercase();
+        self.sql.ends_with(char::is_whitespace) && matches!(last.as_str(), "update" | "from" | "into" | "join" | "only")
     }
 
     /// A string of the text as a value: its hole characters become holes again.
@@ -97,6 +108,13 @@ impl Text {
             Err(pieces) => Value::Template(pieces.into()),
         }
     }
+}
+
+/// The name of a const by its path.
+fn constant(path: &str) -> Option<&str> {
+    let name = path.rsplit("::").next()?;
+    let upper = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    (name.len() > 2 && name.chars().all(upper) && name.starts_with(|c: char| c.is_ascii_uppercase())).then_some(name)
 }
 
 /// Nodes of a value that is kept; larger ones (rows of earlier queries, passed on and on) say nothing of a key.

@@ -339,3 +339,16 @@ async fn a(pool: &Pool) -> anyhow::Result<()> {
     has(&lines, "6   held Ok(Some(Some(Int(1)))) lost Ok(Some(Some(Int(0))))");
     has(&lines, "7 Pool .. release Session \"x\"");
 }
+
+#[test]
+fn tables_named_by_consts_of_crates_that_were_not_read() {
+    let lines = of(r#"
+async fn save(client: &tokio_postgres::Client, id: i64) -> anyhow::Result<()> {
+    client.execute(&format!("update {} set a = 1 where id = $1", defs::REPOSITORIES), &[&id]).await?;
+    client.execute(&format!("insert into {} (id) values ($1)", defs::REFS_TABLE), &[&id]).await?;
+    Ok(())
+}
+"#);
+    has(&lines, "3 .. write Table(\"repositories\")");
+    has(&lines, "4 .. write Table(\"refs_table\")");
+}
