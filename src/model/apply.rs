@@ -1,8 +1,10 @@
 //! Hangs a [`RoundTrip`] on every call that is understood, and counts those that are not.
 
+use std::collections::BTreeSet;
+
 use super::matching::Imports;
 use super::{Models, Row, Versions};
-use crate::ir::{Callee, Certainty, FunctionId, FunctionKind, OpKind, OpRef, RoundTrip};
+use crate::ir::{Callee, Certainty, EffectKind, FunctionId, FunctionKind, OpKind, OpRef, RoundTrip, Safety};
 use crate::link::Program;
 use crate::protocol::{Outcome, Passed, Site};
 use crate::source::Span;
@@ -43,6 +45,8 @@ pub fn apply(program: &mut Program, models: &Models, versions: &Versions, tests:
     // Functions that run what their callers bring.
     let mut helpers: Vec<(FunctionId, Passed, &Row, Certainty)> = Vec::new();
     let mut result = Understood::default();
+    // Steps that ask a store to create only what is absent.
+    let mut conditional: Vec<(FunctionId, Missed)> = Vec::new();
     let sql = crate::protocol::sql::Context::of(program);
     let imports = Imports::of(program, models);
     for (id, function) in program.functions().filter(|(_, function)| tests || !function.test) {
@@ -70,6 +74,10 @@ pub fn apply(program: &mut Program, models: &Models, versions: &Versions, tests:
                 certainty: hit.certainty,
                 has_receiver: hit.receiver,
             });
+            if let Some(site) = site.as_ref().filter(|site| !function.test && crate::protocol::external::creates(site))
+            {
+                conditional.push((id, Missed { span: op.span, name: site.call.name().to_owned(), why: UNSENT.into() }));
+            }
             match site.as_ref().map(crate::protocol::call) {
                 Some(Outcome::Effect(trip)) => found.push((id, at, *trip)),
                 Some(Outcome::Passed(what)) => {
@@ -135,6 +143,7 @@ pub fn apply(program: &mut Program, models: &Models, versions: &Versions, tests:
         }
         helpers = outer;
     }
+    result.missed.extend(unsent(program, &conditional, &found));
     for (id, at, trip) in found {
         let function = &mut program.functions[id.0 as usize];
         let lock = trip.effects.iter().any(|effect| effect.kind.is_lock());
@@ -150,6 +159,32 @@ pub fn apply(program: &mut Program, models: &Models, versions: &Versions, tests:
     result.open.sort();
     result.open.dedup();
     result
+}
+
+const UNSENT: &str = "a conditional create that is sent where it cannot be followed";
+
+/// Conditional creates in functions of which nothing is known to take or write anything under a condition.
+fn unsent<'m>(
+    program: &'m Program,
+    conditional: &'m [(FunctionId, Missed)],
+    found: &'m [(FunctionId, OpRef, RoundTrip)],
+) -> impl Iterator<Item = Missed> + 'm {
+    let item = |mut id: FunctionId| {
+        while let Some(parent) = program.function(id).parent {
+            id = parent;
+        }
+        id
+    };
+    let decided = |trip: &RoundTrip| {
+        trip.effects.iter().any(|e| match &e.kind {
+            EffectKind::Acquire(_) => true,
+            EffectKind::Write(write) => write.safety != Safety::None,
+            _ => false,
+        })
+    };
+    let understood: BTreeSet<FunctionId> =
+        found.iter().filter(|(_, _, trip)| decided(trip)).map(|(id, ..)| item(*id)).collect();
+    conditional.iter().filter(move |(id, _)| !understood.contains(&item(*id))).map(|(_, missed)| missed.clone())
 }
 
 /// Whether the text of the item that a function belongs to holds a lock word.

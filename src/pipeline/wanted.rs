@@ -98,6 +98,12 @@ const FREE: &[&str] = &["acquire", "release", "lock", "unlock", "renew"];
 pub(super) fn names(program: &Program) -> Names {
     let mut names = Names::default();
     let telling = |name: &str| name.len() > 3 && !COMMON.contains(&name);
+    // What an object holds is said where its type stands, which need not be beside its methods.
+    for (_, f) in program.functions().filter(|(_, f)| f.kind == FunctionKind::Item && !f.test) {
+        if let Some(owner) = f.owner.as_deref().filter(|owner| program.type_def(owner).is_none()) {
+            names.defined.extend(owner.rsplit("::").next().filter(|name| telling(name)).map(str::to_owned));
+        }
+    }
     // Only these and their direct callers: what lies further up sees no lock come or go.
     let direct = crate::analysis::lock_functions(program);
     let callers = direct.iter().flat_map(|id| program.callers(*id).iter().map(|site| site.function));

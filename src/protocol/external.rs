@@ -107,6 +107,16 @@ pub fn call(site: &Site<'_>) -> Outcome {
     }))
 }
 
+/// Whether a builder's step asks the store to create only what is absent, in so many words.
+pub fn creates(site: &Site<'_>) -> bool {
+    let value = || site.value_at(&site.row.value).unwrap_or(Value::Unknown);
+    match (site.row.role, site.row.what.as_deref()) {
+        (Role::Idempotency, Some("if-none-match")) => object::is_any(&value()),
+        (Role::Idempotency, Some("condition")) => dynamo::absent(&value()),
+        _ => false,
+    }
+}
+
 /// Reads the builder chain before the send: what is sent where, and its idempotency key.
 fn follow(
     site: &Site<'_>,

@@ -122,3 +122,22 @@ fn time_tasks_and_requests() {
         assert_eq!(body("", text), expected, "{text}");
     }
 }
+
+#[test]
+fn a_conditional_create_is_counted_where_its_sending_is_not_followed() {
+    let text = "use aws_sdk_s3::Client;
+        async fn claim(client: &Client, key: &str) -> Result<(), Error> {
+            let request = client.put_object().bucket(\"b\").key(key).if_none_match(\"*\");
+            hand_over(request).await
+        }";
+    let (_, understood) = super::program(text);
+    let missed: Vec<&str> = understood.missed.iter().map(|m| m.name.as_str()).collect();
+    assert_eq!((understood.understood, missed), (0, vec!["if_none_match"]));
+    let text = "use aws_sdk_s3::Client;
+        async fn claim(client: &Client, key: &str) -> Result<(), Error> {
+            client.put_object().bucket(\"b\").key(key).if_none_match(\"*\").send().await?;
+            Ok(())
+        }";
+    let (_, understood) = super::program(text);
+    assert_eq!((understood.understood, understood.missed), (1, vec![]));
+}

@@ -100,10 +100,15 @@ fn condition(request: &Request) -> Condition {
     let Some(setting) = request.settings.iter().find(|s| s.what == "condition") else { return Condition::None };
     match text(&setting.value, 0) {
         _ if setting.conditional => Condition::Unknown,
-        Some(text) if text.to_ascii_lowercase().contains("attribute_not_exists") => Condition::Absent,
+        Some(_) if absent(&setting.value) => Condition::Absent,
         Some(text) if !text.is_empty() => Condition::Is(Value::str(text)),
         _ => Condition::Unknown,
     }
+}
+
+/// Whether a condition lets through what is not there yet.
+pub fn absent(condition: &Value) -> bool {
+    text(condition, 0).is_some_and(|text| text.to_ascii_lowercase().contains("attribute_not_exists"))
 }
 
 /// A time in the item that the condition compares with one that the caller sends: `expires < :now`.

@@ -72,6 +72,11 @@ fn known(value: &Value) -> bool {
     matches!(value, Value::Const(_))
 }
 
+/// `*`: whatever is there.
+pub fn is_any(value: &Value) -> bool {
+    some(value).as_str() == Some("*")
+}
+
 /// What is in `Some(..)`.
 fn some(value: &Value) -> &Value {
     match value {
